@@ -81,7 +81,7 @@ SERVERS: Final[Mapping[str, Checked]] = {
         }),
     ),
     "fastmcp_3": Checked(
-        _python("fastmcp_3_tasks", "fastmcp_3.py"),
+        _python("fastmcp_3_tasks", "fastmcp_3_or_4.py"),
         frozenset({
             "2025-11-25:result-blocks",
             "2025-11-25:related-task-on-result",
@@ -90,7 +90,7 @@ SERVERS: Final[Mapping[str, Checked]] = {
         }),
     ),
     "fastmcp_4": Checked(
-        _python("fastmcp_4", "fastmcp_4.py"),
+        _python("fastmcp_4", "fastmcp_3_or_4.py"),
         frozenset({"2026-07-28:reads-do-not-write"}),
     ),
 }  # fmt: skip

@@ -38,7 +38,6 @@ async def answered(caller: Caller, task_id: str, **content: Any) -> dict[str, An
 
 
 async def text_of(caller: Caller, task_id: str) -> str:
-    """Return the text of the task's result."""
     result = (await seen(caller, task_id, "completed"))["result"]
     return str(result["content"][0]["text"])
 

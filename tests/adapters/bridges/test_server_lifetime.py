@@ -89,10 +89,7 @@ async def test_two_servers_on_one_file(bridge: ModuleType, tmp_path: Path) -> No
     url = f"sqlite:{tmp_path / 'tasks.db'}"
     one, other = bridge.Shop(url), bridge.Shop(url)
     other.open.set()
-    async with (
-        bridge.over_http(one.server) as caller,
-        bridge.over_http(other.server) as second,
-    ):
+    async with bridge.over_http(one.server) as caller, bridge.over_http(other.server) as second:
         task_id = await caller.create("wait", {})
         await one.begun.wait()
         assert await second.status(task_id) == "working", "both see it"

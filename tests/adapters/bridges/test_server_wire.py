@@ -94,7 +94,6 @@ async def test_an_error_of_the_protocol_is_the_error_of_the_task(bridge: ModuleT
 @bounded
 async def test_a_ttl_without_end_is_null_and_not_left_out(bridge: ModuleType) -> None:
     """Our own tasks have a TTL, but tasks that were adopted from another store may not."""
-
     async with bridge.shop() as (place, caller):
         task_id = await caller.create("wait", {})
         store = (await place.tasks.serving()).runtime.service.store
@@ -197,9 +196,7 @@ async def test_unknown_tasks_and_methods_of_the_other_revision(bridge: ModuleTyp
 
 
 @bounded
-async def test_mcp_name_header_may_be_absent_but_must_match_the_body(
-    bridge: ModuleType,
-) -> None:
+async def test_mcp_name_header_may_be_absent_but_must_match_the_body(bridge: ModuleType) -> None:
     async with bridge.shop() as (_, caller):
         task_id = await caller.create("wait", {})
         for method in ("tasks/get", "tasks/update", "tasks/cancel"):
@@ -316,7 +313,6 @@ async def test_a_task_belongs_to_the_authenticated_user(
 @bounded
 async def test_task_of_an_sdk_tool_has_no_access_token() -> None:
     """The request that happens to start it may be another user's."""
-
     async with sdk_shop.authenticating_shop() as (_, caller):
         caller.headers["authorization"] = "Bearer ada@desk"
         task_id = await caller.create("who", {})

@@ -119,8 +119,6 @@ def test_arguments_come_from_standard_input(capfd: pytest.CaptureFixture[str]) -
 
 
 class Terminal:
-    """A user at a terminal."""
-
     def __init__(self, *arguments: str) -> None:
         self._ours, theirs = pty.openpty()
         self.seen = ""
@@ -134,7 +132,6 @@ class Terminal:
         os.close(theirs)
 
     def until(self, words: str) -> None:
-        """Read until this text appears."""
         deadline = time.monotonic() + 60
         while words not in self.seen:
             assert time.monotonic() < deadline, self.seen

@@ -137,7 +137,6 @@ class Terminal:
         self._theirs = theirs
 
     def until(self, words: str) -> None:
-        """Read until this text appears."""
         deadline = time.monotonic() + 2 * LONGEST_S
         while words not in self.seen:
             assert time.monotonic() < deadline, self.seen
@@ -152,7 +151,6 @@ class Terminal:
         os.write(self._ours, text.encode())
 
     def end(self) -> int:
-        """Return the exit status."""
         try:
             return self.process.wait(LONGEST_S)
         finally:

@@ -6,6 +6,10 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
+from taskmachine.adapters.client.connect import connect
+from taskmachine.adapters.client.remote_task import RemoteTask
+from taskmachine.adapters.client.session import Session
+
 Json = dict[str, Any]
 
 TOOL: Json = {"name": "work", "inputSchema": {"type": "object"}}
@@ -22,8 +26,14 @@ class Exchange:
     """One HTTP request and its answer.  The connection ends with the script."""
 
     def __init__(
-        self, method: str, headers: dict[str, str], body: bytes, writer: asyncio.StreamWriter
+        self,
+        server: "Scripted",
+        method: str,
+        headers: dict[str, str],
+        body: bytes,
+        writer: asyncio.StreamWriter,
     ) -> None:
+        self.server = server
         self.method = method
         self.headers = headers
         self.message: Json = json.loads(body) if body else {}
@@ -81,8 +91,6 @@ Script = Callable[[Exchange], Awaitable[None]]
 
 
 class Scripted:
-    """The requests in order."""
-
     def __init__(self, script: Script) -> None:
         self.seen: list[Exchange] = []
         self.url = ""
@@ -104,7 +112,7 @@ class Scripted:
             pairs = [line.partition(": ") for line in head[1:] if line]
             headers = {name.lower(): value for name, _, value in pairs}
             body = await reader.readexactly(int(headers.get("content-length", 0)))
-            exchange = Exchange(head[0].split()[0], headers, body, writer)
+            exchange = Exchange(self, head[0].split()[0], headers, body, writer)
             watching = asyncio.ensure_future(self._watch(reader, exchange))
             async with self._news:
                 self.seen.append(exchange)
@@ -147,6 +155,20 @@ async def serving(script: Script) -> AsyncIterator[Scripted]:
         for task in list(running):
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
+
+
+@contextlib.asynccontextmanager
+async def connected(script: Script, **options: Any) -> AsyncIterator[tuple[Scripted, Session]]:
+    """Serve the script and connect a client."""
+    async with serving(script) as server, connect(server.url, **options) as session:
+        yield server, session
+
+
+@contextlib.asynccontextmanager
+async def calling(script: Script, **options: Any) -> AsyncIterator[tuple[Scripted, RemoteTask]]:
+    """Serve the script, connect a client and call the tool `work`."""
+    async with connected(script, **options) as (server, session):
+        yield server, await session.call("work")
 
 
 def shown_2025(status: str = "working", **more: Any) -> Json:

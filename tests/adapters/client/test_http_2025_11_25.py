@@ -16,7 +16,8 @@ from tests.adapters.client.scripted import (
     TOOL,
     Exchange,
     Json,
-    Scripted,
+    calling,
+    connected,
     legacy,
     serving,
     shown_2025,
@@ -84,8 +85,7 @@ async def test_a_tool_without_task_support_is_called_plainly() -> None:
         assert "task" not in exchange.params
         await exchange.result(DONE)
 
-    async with serving(legacy(script, TOOL)) as server, connect(server.url) as session:
-        task = await session.call("work")
+    async with calling(legacy(script, TOOL)) as (_, task):
         assert (task.id, await task.result()) == (None, DONE)
 
 
@@ -117,8 +117,7 @@ async def test_client_resumes_a_broken_stream_after_the_requested_retry_time(
 
     state: dict[str, Any] = {}
 
-    async with serving(legacy(script, TOOL)) as server, connect(server.url) as session:
-        task = await session.call("work")
+    async with calling(legacy(script, TOOL)) as (server, task):
         assert await task.result() == DONE
         assert len(server.of("tools/call")) == 1
     assert state["resumed"] - state["broken"] >= 0.3
@@ -128,8 +127,7 @@ async def test_a_stream_that_cannot_be_resumed_is_lost() -> None:
     async def script(exchange: Exchange) -> None:
         await exchange.stream()
 
-    async with serving(legacy(script, TOOL)) as server, connect(server.url) as session:
-        task = await session.call("work")
+    async with calling(legacy(script, TOOL)) as (_, task):
         with pytest.raises(ConnectionLost, match="ended before the answer"):
             await task.result()
 
@@ -180,17 +178,12 @@ async def test_client_answers_a_question_on_the_result_stream_with_related_task(
             case "tasks/result":
                 await exchange.stream()
                 await exchange.event({**QUESTION, "params": {**FORM, "_meta": RELATED}})
-                state["reply"] = (await server.until("answer")).message
+                state["reply"] = (await exchange.server.until("answer")).message
                 await exchange.event(exchange.answer(DONE))
 
     state: Json = {}
-    server: Scripted
 
-    async with (
-        serving(legacy(script)) as server,
-        connect(server.url, answer=name_is_ada) as session,
-    ):
-        task = await session.call("work")
+    async with calling(legacy(script), answer=name_is_ada) as (_, task):
         assert await task.result() == DONE
     accepted = {"action": "accept", "content": {"name": "Ada"}, "_meta": RELATED}
     assert state["reply"] == {"jsonrpc": "2.0", "id": "q-1", "result": accepted}
@@ -221,11 +214,7 @@ async def test_a_question_may_be_faster_than_the_news_of_the_task_that_asks() ->
     called, sent = asyncio.Event(), asyncio.Event()
     answers: list[Json] = []
 
-    async with (
-        serving(script) as server,
-        connect(server.url, answer=name_is_ada, generation=LEGACY) as session,
-    ):
-        task = await session.call("work")
+    async with calling(script, answer=name_is_ada, generation=LEGACY) as (_, task):
         assert await task.result() == DONE
     assert answers[0]["result"]["content"] == {"name": "Ada"}
 
@@ -244,16 +233,10 @@ async def test_requests_of_the_server_that_belong_to_no_task_are_answered_too() 
         await exchange.stream()
         for message in asked:
             await exchange.event(message)
-        await server.until("answer", len(asked))
+        await exchange.server.until("answer", len(asked))
         await exchange.event(exchange.answer(DONE))
 
-    server: Scripted
-
-    async with (
-        serving(legacy(script, TOOL)) as server,
-        connect(server.url, answer=name_is_ada) as session,
-    ):
-        task = await session.call("work")
+    async with calling(legacy(script, TOOL), answer=name_is_ada) as (server, task):
         assert await task.result() == DONE
     answers = {e.message["id"]: e.message for e in server.of("answer")}
     assert answers[1]["result"] == {}
@@ -282,11 +265,7 @@ async def test_a_question_that_is_taken_back_is_not_answered() -> None:
 
     asked, stopped = asyncio.Event(), asyncio.Event()
 
-    async with (
-        serving(legacy(script, TOOL)) as server,
-        connect(server.url, answer=thinking) as session,
-    ):
-        task = await session.call("work")
+    async with calling(legacy(script, TOOL), answer=thinking) as (server, task):
         assert await task.result() == DONE
         assert server.of("answer") == []
 
@@ -312,21 +291,14 @@ def forgetful(*, keeps_tasks: bool) -> Any:
 
 @covers("2025-11-25:session-404-starts-anew")
 async def test_client_renews_a_lost_session_and_continues_the_task() -> None:
-    async with (
-        serving(forgetful(keeps_tasks=True)) as server,
-        connect(server.url, generation=LEGACY) as session,
-    ):
-        task = await session.call("work")
+    async with calling(forgetful(keeps_tasks=True), generation=LEGACY) as (server, task):
         assert await task.result() == DONE
         assert ["mcp-session-id" in e.headers for e in server.of("initialize")] == [False] * 2
         assert server.of("tasks/result")[0].headers["mcp-session-id"] == "s-1"
 
 
 async def test_a_task_that_is_forgotten_with_its_session_says_so() -> None:
-    async with (
-        serving(forgetful(keeps_tasks=False)) as server,
-        connect(server.url, generation=LEGACY) as session,
-    ):
+    async with connected(forgetful(keeps_tasks=False), generation=LEGACY) as (_, session):
         task = await session.call("work")
         with pytest.raises(SessionLost, match="and the task with it"):
             await task.result()
@@ -340,24 +312,17 @@ async def test_a_server_that_forgets_every_session_is_left() -> None:
         else:
             await legacy(a_task)(exchange)
 
-    async with (
-        serving(script) as server,
-        connect(server.url, generation=LEGACY) as session,
-    ):
-        task = await session.call("work")
+    async with calling(script, generation=LEGACY) as (_, task):
         with pytest.raises(SessionLost, match="loses every session"):
             await task.result()
 
 
 async def test_a_result_that_is_lost_on_the_way_is_asked_for_again() -> None:
     async def script(exchange: Exchange) -> None:
-        if exchange.what != "tasks/result" or len(server.of("tasks/result")) > 1:
+        if exchange.what != "tasks/result" or len(exchange.server.of("tasks/result")) > 1:
             await a_task(exchange)
 
-    server: Scripted
-
-    async with serving(legacy(script)) as server, connect(server.url) as session:
-        task = await session.call("work")
+    async with calling(legacy(script)) as (server, task):
         assert await task.result() == DONE
         assert len(server.of("tasks/result")) == 2
 
@@ -370,8 +335,7 @@ async def test_a_plain_call_is_cancelled_by_a_notification() -> None:
         await exchange.event(told("progress", params))
         await exchange.closed.wait()
 
-    async with serving(legacy(script, TOOL)) as server, connect(server.url) as session:
-        task = await session.call("work")
+    async with calling(legacy(script, TOOL)) as (server, task):
         await task.cancel()
         with pytest.raises(Cancelled):
             await task.result()
@@ -380,10 +344,7 @@ async def test_a_plain_call_is_cancelled_by_a_notification() -> None:
 
 
 async def test_many_tasks_begin_one_new_session() -> None:
-    async with (
-        serving(forgetful(keeps_tasks=True)) as server,
-        connect(server.url, generation=LEGACY) as session,
-    ):
+    async with connected(forgetful(keeps_tasks=True), generation=LEGACY) as (server, session):
         tasks = [await session.call("work") for _ in range(5)]
         for task in tasks:
             assert await task.result() == DONE
@@ -398,15 +359,12 @@ async def test_client_raises_session_lost_when_the_session_cannot_be_renewed(
     async def script(exchange: Exchange) -> None:
         if exchange.what == "tasks/get":
             await exchange.reply(404)
-        elif exchange.what == "initialize" and server.of("tasks/get"):
+        elif exchange.what == "initialize" and exchange.server.of("tasks/get"):
             await exchange.reply(503)
         else:
             await legacy(a_task)(exchange)
 
-    server: Scripted
-
-    async with serving(script) as server, connect(server.url, generation=LEGACY) as session:
-        task = await session.call("work")
+    async with calling(script, generation=LEGACY) as (_, task):
         with pytest.raises(SessionLost, match="could not renew the session"):
             await task.result()
 
@@ -425,8 +383,7 @@ async def test_a_server_that_takes_no_cancels_is_not_sent_any() -> None:
 
     cancelled = asyncio.Event()
 
-    async with serving(script) as server, connect(server.url, generation=LEGACY) as session:
-        task = await session.call("work")
+    async with calling(script, generation=LEGACY) as (server, task):
         with pytest.raises(CallFailed, match="does not support tasks/cancel"):
             await task.cancel()
         cancelled.set()
@@ -462,25 +419,20 @@ async def test_an_answer_that_does_not_arrive_is_given_again(
                 await exchange.result({"task": shown} if exchange.what == "tools/call" else shown)
             case "tasks/result":
                 await exchange.stream()
-                number = len(server.of("tasks/result"))
+                number = len(exchange.server.of("tasks/result"))
                 question = {**QUESTION, "id": f"q-{number}"}
                 await exchange.event({**question, "params": {**FORM, "_meta": RELATED}})
-                await server.until("answer", number)
+                await exchange.server.until("answer", number)
                 if number == 2:
                     await exchange.event(exchange.answer(DONE))
-            case "answer" if len(server.of("answer")) == 1:
+            case "answer" if len(exchange.server.of("answer")) == 1:
                 await exchange.reply(500)
             case _:
                 await legacy(a_task)(exchange)
 
     asked: list[str] = []
-    server: Scripted
 
-    async with (
-        serving(script) as server,
-        connect(server.url, generation=LEGACY, answer=once) as session,
-    ):
-        task = await session.call("work")
+    async with calling(script, generation=LEGACY, answer=once) as (_, task):
         assert await task.result() == DONE
     assert len(asked) == 1
     assert "refused a message: HTTP 500" in caplog.text
@@ -490,17 +442,14 @@ async def test_an_answer_that_does_not_arrive_is_given_again(
 async def test_client_repeats_a_request_refused_by_a_lost_session(what: str) -> None:
     async def script(exchange: Exchange) -> None:
         if exchange.what == "initialize":
-            session = f"s-{len(server.of('initialize'))}"
+            session = f"s-{len(exchange.server.of('initialize'))}"
             await exchange.result(INITIALIZED, MCP_Session_Id=session)
         elif exchange.what == what and exchange.headers["mcp-session-id"] == "s-1":
             await exchange.reply(404)
         else:
             await legacy(a_task)(exchange)
 
-    server: Scripted
-
-    async with serving(script) as server, connect(server.url, generation=LEGACY) as session:
-        task = await session.call("work")
+    async with calling(script, generation=LEGACY) as (server, task):
         assert await task.result() == DONE
         assert len(server.of(what)) == 2
 
@@ -516,8 +465,7 @@ async def test_a_call_that_was_taken_is_not_made_again_in_a_new_session() -> Non
         else:
             await legacy(a_task)(exchange)
 
-    async with serving(script) as server, connect(server.url, generation=LEGACY) as session:
-        task = await session.call("work")
+    async with calling(script, generation=LEGACY) as (server, task):
         with pytest.raises(ConnectionLost, match="ended before the answer"):
             await task.result()
         assert len(server.of("tools/call")) == 1

@@ -25,7 +25,8 @@ from tests.adapters.client.scripted import (
     FORM,
     Exchange,
     Json,
-    Scripted,
+    calling,
+    connected,
     modern,
     serving,
     shown_2026,
@@ -89,13 +90,10 @@ async def test_a_tool_that_marks_headers_wrongly_is_left_out(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     marked = {"type": "object", "properties": {"a": {"type": "number", "x-mcp-header": "A"}}}
-    tools = [{"name": name, "inputSchema": marked} for name in ("bad",)]
+    tools = [{"name": "bad", "inputSchema": marked}, {"name": "good", "inputSchema": {}}]
 
     with caplog.at_level(logging.WARNING):
-        async with (
-            serving(modern(a_task, *tools, {"name": "good", "inputSchema": {}})) as server,
-            connect(server.url) as session,
-        ):
+        async with connected(modern(a_task, *tools)) as (_, session):
             assert [tool["name"] for tool in await session.tools()] == ["good"]
     assert "ignoring tool 'bad'" in caplog.text
 
@@ -103,9 +101,9 @@ async def test_a_tool_that_marks_headers_wrongly_is_left_out(
 async def test_a_number_that_no_header_can_carry_is_not_sent() -> None:
     marked = {"type": "object", "properties": {"n": {"type": "integer", "x-mcp-header": "N"}}}
 
-    async with (
-        serving(modern(a_task, {"name": "work", "inputSchema": marked})) as server,
-        connect(server.url) as session,
+    async with connected(modern(a_task, {"name": "work", "inputSchema": marked})) as (
+        server,
+        session,
     ):
         task = await session.call("work", {"n": 2**53})
         with pytest.raises(InvalidParams, match="beyond the safe integers"):
@@ -115,16 +113,14 @@ async def test_a_number_that_no_header_can_carry_is_not_sent() -> None:
 
 @covers("2026-07-28:header-mismatch-retry", "2026-07-28:era-cached")
 async def test_stale_headers_are_mended_by_a_look_at_the_tools() -> None:
-    server: Scripted
 
     async def script(exchange: Exchange) -> None:
-        if len(server.of("tools/call")) == 1:
+        if len(exchange.server.of("tools/call")) == 1:
             await exchange.error(-32020, "Header mismatch: Mcp-Param-Region is missing", 400)
         else:
             await exchange.result({"resultType": "complete", **DONE})
 
-    async with serving(modern(script)) as server, connect(server.url) as session:
-        task = await session.call("work")
+    async with calling(modern(script)) as (server, task):
         assert await task.result() == DONE
     assert [e.what for e in server.seen][1:] == [*["tools/list", "tools/call"] * 2]
 
@@ -144,8 +140,7 @@ async def test_a_stream_brings_progress_and_then_the_answer() -> None:
         await exchange.closed.wait()  # the client closes the connection after the answer
 
     seen = asyncio.Event()
-    async with serving(modern(script)) as server, connect(server.url) as session:
-        task = await session.call("work")
+    async with calling(modern(script)) as (_, task):
         assert task.id is None
         updates = []
         async for update in task:
@@ -169,10 +164,7 @@ async def test_a_plain_call_that_asks_is_made_again_with_the_answer() -> None:
         result = {"resultType": "input_required", "inputRequests": asked, "requestState": "blob"}
         await exchange.result(result)
 
-    async with (
-        serving(modern(script)) as server,
-        connect(server.url, answer=name_is_ada) as session,
-    ):
+    async with connected(modern(script), answer=name_is_ada) as (server, session):
         task = await session.call("work", {"a": 1})
         assert await task.result() == DONE
     first, second = server.of("tools/call")
@@ -210,11 +202,7 @@ def asking(answered: Callable[[Exchange], Any]) -> Any:
 async def test_a_task_that_asks_is_answered_by_an_update() -> None:
     sent: list[Exchange] = []
 
-    async with (
-        serving(modern(asking(sent.append))) as server,
-        connect(server.url, answer=name_is_ada) as session,
-    ):
-        task = await session.call("work")
+    async with calling(modern(asking(sent.append)), answer=name_is_ada) as (_, task):
         statuses = [update.status async for update in task]
         assert statuses == ["working", "input_required", "completed"]
         assert await task.result() == DONE
@@ -230,10 +218,7 @@ async def test_client_cancels_the_task_when_the_answer_callback_fails(
     async def broken(question: Question) -> Json:
         raise RuntimeError("no idea")
 
-    async with (
-        serving(modern(asking(lambda _: None))) as server,
-        connect(server.url, answer=broken) as session,
-    ):
+    async with connected(modern(asking(lambda _: None)), answer=broken) as (server, session):
         await session.call("work")
         await server.until("tasks/cancel")
         assert server.of("tasks/update") == []
@@ -241,10 +226,7 @@ async def test_client_cancels_the_task_when_the_answer_callback_fails(
 
 
 async def test_client_cancels_a_task_that_asks_an_undeclared_question() -> None:
-    async with (
-        serving(modern(asking(lambda _: None))) as server,
-        connect(server.url) as session,
-    ):
+    async with connected(modern(asking(lambda _: None))) as (server, session):
         await session.call("work")
         await server.until("tasks/cancel")
         assert server.of("tasks/update") == []
@@ -262,25 +244,22 @@ async def test_slow_reader_misses_the_oldest_updates(monkeypatch: pytest.MonkeyP
             await exchange.event(told)
         await exchange.event(exchange.answer({"resultType": "complete", **DONE}))
 
-    async with serving(modern(script)) as server, connect(server.url) as session:
-        task = await session.call("work")
+    async with calling(modern(script)) as (_, task):
         await task.result()
         shown = [(update.status, update.progress) async for update in task]
         assert shown == [("working", 3), ("completed", 3)]
 
 
 async def test_polls_go_on_after_broken_connections() -> None:
-    server: Scripted
 
     async def script(exchange: Exchange) -> None:
         if exchange.what == "tools/call":
             await exchange.result(CREATED)
-        elif len(server.of("tasks/get")) > 2:
+        elif len(exchange.server.of("tasks/get")) > 2:
             await exchange.result(COMPLETED)
         # else the connection closes without an answer
 
-    async with serving(modern(script)) as server, connect(server.url) as session:
-        task = await session.call("work")
+    async with calling(modern(script)) as (_, task):
         assert await task.result() == DONE
 
 
@@ -288,8 +267,7 @@ async def test_unanswered_call_with_unknown_outcome_raises_connection_lost() -> 
     async def silent(exchange: Exchange) -> None:
         pass
 
-    async with serving(modern(silent)) as server, connect(server.url) as session:
-        task = await session.call("work")
+    async with calling(modern(silent)) as (_, task):
         with pytest.raises(ConnectionLost, match="no connection to"):
             await task.result()
         assert [update.status async for update in task] == ["failed"]
@@ -308,8 +286,7 @@ async def test_a_task_is_cancelled_by_a_request() -> None:
 
     state = ["working"]
 
-    async with serving(modern(script)) as server, connect(server.url) as session:
-        task = await session.call("work")
+    async with calling(modern(script)) as (server, task):
         await task.cancel()
         with pytest.raises(Cancelled, match="as you wish"):
             await task.result()
@@ -329,8 +306,7 @@ async def test_a_plain_call_is_cancelled_by_closing_its_stream() -> None:
 
     closed = asyncio.Event()
 
-    async with serving(modern(script)) as server, connect(server.url) as session:
-        task = await session.call("work")
+    async with calling(modern(script)) as (server, task):
         await task.cancel()
         with pytest.raises(Cancelled):
             await task.result()
@@ -386,8 +362,7 @@ async def test_subscriptions_bring_news_before_the_next_poll() -> None:
 
     closed = asyncio.Event()
 
-    async with serving(script) as server, connect(server.url) as session:
-        task = await session.call("work")
+    async with calling(script) as (server, task):
         async with asyncio.timeout(5):
             assert await task.result() == DONE
             await closed.wait()  # the client does not listen after the end
@@ -420,8 +395,7 @@ async def test_client_raises_an_error_for_a_bad_answer_at_once(
     async def script(exchange: Exchange) -> None:
         await exchange.reply(status, body, kind, Location="http://elsewhere.example/")
 
-    async with serving(modern(script)) as server, connect(server.url) as session:
-        task = await session.call("work")
+    async with calling(modern(script)) as (_, task):
         with pytest.raises(error, match=words):
             await task.result()
 
@@ -436,8 +410,7 @@ async def test_an_answer_without_end_is_left_early() -> None:
             await exchange.send(" " * 1024 * 1024)
             sent += 1
 
-    async with serving(modern(script)) as server, connect(server.url) as session:
-        task = await session.call("work")
+    async with calling(modern(script)) as (_, task):
         with pytest.raises(BadAnswer, match="more than 4194304 bytes"):
             await task.result()
     assert sent < 50, "not all of it was read"
@@ -447,8 +420,7 @@ async def test_an_answer_of_the_wrong_shape_is_a_failure() -> None:
     async def script(exchange: Exchange) -> None:
         await exchange.result({"resultType": "surprise"})
 
-    async with serving(modern(script)) as server, connect(server.url) as session:
-        task = await session.call("work")
+    async with calling(modern(script)) as (_, task):
         with pytest.raises(CallFailed, match="unknown resultType 'surprise'"):
             await task.result()
 
@@ -458,8 +430,7 @@ async def test_an_error_that_refuses_the_request_unread_is_its_answer() -> None:
         body = {"jsonrpc": "2.0", "error": {"code": -32700, "message": "Parse error", "data": 7}}
         await exchange.reply(400, json.dumps(body))
 
-    async with serving(modern(script)) as server, connect(server.url) as session:
-        task = await session.call("work")
+    async with calling(modern(script)) as (_, task):
         with pytest.raises(CallFailed) as caught:
             await task.result()
         assert (caught.value.code, caught.value.data) == (-32700, 7)
@@ -473,8 +444,7 @@ async def test_client_times_out_on_an_unanswered_request() -> None:
 
     closed = asyncio.Event()
 
-    async with serving(modern(script)) as server, connect(server.url, timeout=1) as session:
-        task = await session.call("work")
+    async with calling(modern(script), timeout=1) as (_, task):
         with pytest.raises(CallFailed, match="the request timed out"):
             await task.result()
         async with asyncio.timeout(5):

@@ -110,7 +110,6 @@ class Server:
         return id, answer
 
     async def ask(self, method: str, **params: Any) -> Json:
-        """Return the result."""
         answer = await self.answer(method, **params)
         assert "result" in answer, answer
         result = answer["result"]
@@ -118,7 +117,6 @@ class Server:
         return result
 
     async def refusal(self, method: str, **params: Any) -> Json:
-        """Return the error."""
         answer = await self.answer(method, **params)
         assert "error" in answer, answer
         error = answer["error"]
@@ -522,12 +520,7 @@ async def test_a_server_that_forgot_the_session_may_use_its_ids_again() -> None:
 async def test_client_refuses_an_undeclared_elicitation_mode_at_once() -> None:
     person = Person()
     async with received(person.answer) as server:
-        link = {
-            "mode": "url",
-            "message": "Go",
-            "url": "https://x.example",
-            "elicitationId": "1",
-        }
+        link = {"mode": "url", "message": "Go", "url": "https://x.example", "elicitationId": "1"}
         refusal = await server.refusal("elicitation/create", **link, task={})
         assert refusal["code"] == -32602
         refusal = await server.refusal("elicitation/create", **FORM, task={"ttl": "long"})

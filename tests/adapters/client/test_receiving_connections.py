@@ -23,7 +23,6 @@ from tests.adapters.client.scripted import (
     TOOL,
     Exchange,
     Json,
-    Scripted,
     legacy,
     modern,
     serving,
@@ -65,10 +64,8 @@ async def test_without_a_receiver_nothing_is_declared_and_nothing_is_a_task() ->
         for id, method in enumerate(("elicitation/create", "tasks/list")):
             params = {**FORM, "task": {}} if id == 0 else {}
             await exchange.event({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
-        await server.until("answer", 2)
+        await exchange.server.until("answer", 2)
         await exchange.event(exchange.answer(DONE))
-
-    server: Scripted
 
     async with serving(legacy(script, TOOL)) as server:
         async with connect(server.url, generation="2025-11-25", answer=answer) as session:
@@ -104,11 +101,11 @@ async def test_over_http_tasks_and_plain_questions_go_side_by_side() -> None:
         async def ask(id: int, method: str, **params: Any) -> Json:
             await exchange.event({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
             while True:
-                for seen in server.of("answer"):
+                for seen in exchange.server.of("answer"):
                     if seen.message["id"] == id:
                         said: Json = seen.message
                         return said
-                await server.until("answer", len(server.of("answer")) + 1)
+                await exchange.server.until("answer", len(exchange.server.of("answer")) + 1)
 
         await exchange.stream()
         created = await ask(1, "elicitation/create", **{**FORM, "message": "later"}, task={})
@@ -126,8 +123,6 @@ async def test_over_http_tasks_and_plain_questions_go_side_by_side() -> None:
             await exchange.reply(202)
         else:
             await script(exchange)
-
-    server: Scripted
 
     async with serving(legacy(noted, TOOL)) as server:
         async with connect(
@@ -147,15 +142,15 @@ async def test_renewed_session_keeps_tasks_but_not_pending_requests() -> None:
 
     async def script(exchange: Exchange) -> None:
         async def ask(id: int, method: str, **params: Any) -> Json:
-            before = len(server.of("answer"))
+            before = len(exchange.server.of("answer"))
             await exchange.event({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
-            said: Json = (await server.until("answer", before + 1)).message
+            said: Json = (await exchange.server.until("answer", before + 1)).message
             assert said["id"] == id
             return said
 
         if exchange.what != "tools/call":
             await exchange.reply(202)
-        elif len(server.of("initialize")) == 1 and asked:
+        elif len(exchange.server.of("initialize")) == 1 and asked:
             await exchange.reply(404)
         elif not asked:
             await exchange.stream()
@@ -170,8 +165,6 @@ async def test_renewed_session_keeps_tasks_but_not_pending_requests() -> None:
             task_id = asked[0]["result"]["task"]["taskId"]
             asked.append(await ask(2, "tasks/get", taskId=task_id))
             await exchange.event(exchange.answer(DONE))
-
-    server: Scripted
 
     async with serving(legacy(script, TOOL)) as server:
         async with connect(

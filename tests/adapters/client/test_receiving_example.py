@@ -47,8 +47,6 @@ def test_example_answers_by_itself_without_a_terminal(
 
 
 class Terminal:
-    """A program in a terminal, whose user reads before typing."""
-
     def __init__(self, *command: str) -> None:
         self._ours, theirs = pty.openpty()
         self.seen = ""

@@ -17,7 +17,7 @@ from tests.adapters.client.scripted import (
     INITIALIZED,
     TOOL,
     Exchange,
-    Scripted,
+    calling,
     legacy,
     modern,
     serving,
@@ -74,10 +74,8 @@ async def test_client_polls_a_task_that_the_subscription_does_not_include() -> N
 @covers("2026-07-28:progress-token-unique")
 async def test_calls_under_way_have_progress_tokens_of_their_own() -> None:
     async def script(exchange: Exchange) -> None:
-        await server.until("tools/call", 3)
+        await exchange.server.until("tools/call", 3)
         await exchange.result({"resultType": "complete", **DONE})
-
-    server: Scripted
 
     async with serving(modern(script)) as server, connect(server.url) as session:
         await session.tools()
@@ -102,11 +100,7 @@ async def test_progress_does_not_keep_a_call_alive_for_ever(generation: str) -> 
                 await asyncio.wait_for(exchange.closed.wait(), 0.05)
 
     speak = legacy if generation == "2025-11-25" else modern
-    async with (
-        serving(speak(script, TOOL)) as server,
-        connect(server.url, generation=generation, timeout=1) as session,
-    ):
-        task = await session.call("work")
+    async with calling(speak(script, TOOL), generation=generation, timeout=1) as (_, task):
         with pytest.raises(CallFailed, match="the request timed out"):
             await task.result()
         assert [update.status async for update in task][-1] == "failed"

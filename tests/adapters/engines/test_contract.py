@@ -65,8 +65,6 @@ class TestProcrastinate(EngineContract):
 
 
 class Idle(LocalEngine):
-    """Runs nothing."""
-
     async def start(self) -> None: ...
 
     @property

@@ -2,7 +2,8 @@
 
 import asyncio
 import gc
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
 from functools import partial
 from itertools import count
 from random import Random
@@ -37,8 +38,6 @@ ADA = {"name": Reply(b'{"action":"accept","content":{"name":"Ada"}}')}
 
 
 class World:
-    """One runtime on virtual time."""
-
     def __init__(self, tools: Tools, limits: Limits | None, store: MemoryStore | None) -> None:
         self.tools = tools
         self.clock = Clock()
@@ -68,20 +67,21 @@ class World:
         return task
 
 
-def play(
-    tools: Tools,
-    scene: Callable[[World, Runtime], Awaitable[None]],
-    *,
-    limits: Limits | None = None,
-    store: MemoryStore | None = None,
-) -> None:
-    """Run a scene on a runtime; nothing may be left running, and every error must be retrieved."""
+@asynccontextmanager
+async def started(
+    tools: Tools, limits: Limits | None = None, store: MemoryStore | None = None
+) -> AsyncIterator[tuple[World, Runtime]]:
+    world = World(tools, limits, store)
+    runtime = await world.start()
+    yield world, runtime
+    await runtime.stop()
+
+
+def run_virtually(test: Coroutine[Any, Any, None]) -> None:
+    """Run a test on virtual time; it may leave no task, and no error that is not retrieved."""
 
     async def main() -> None:
-        world = World(tools, limits, store)
-        runtime = await world.start()
-        await scene(world, runtime)
-        await runtime.stop()
+        await test
         left = asyncio.all_tasks() - {asyncio.current_task()}
         assert not left, left
 
@@ -92,6 +92,11 @@ def play(
         assert loop.unretrieved(loop.outside) == []
     finally:
         loop.close()
+
+
+@pytest.fixture(autouse=True)
+def runner() -> Callable[[Coroutine[Any, Any, None]], None]:
+    return run_virtually
 
 
 async def events(runtime: Runtime, task: Task) -> list[str]:
@@ -119,14 +124,15 @@ def is_working(task: Task) -> bool:
 # --- memory ----------------------------------------------------------------------------------
 
 
-def test_a_task_that_has_ended_leaves_nothing_to_the_garbage_collector() -> None:
+async def test_a_task_that_has_ended_leaves_nothing_to_the_garbage_collector() -> None:
     tools = Tools()
 
     @tools.task()
     async def quick() -> None:
         await asyncio.sleep(0)
 
-    async def scene(world: World, runtime: Runtime) -> None:
+    async with started(tools) as (world, runtime):
+
         async def whole() -> None:
             task = await world.create(runtime, "quick")
             await runtime.service.collect("alice", task.id)
@@ -147,13 +153,11 @@ def test_a_task_that_has_ended_leaves_nothing_to_the_garbage_collector() -> None
             gc.garbage.clear()
             gc.enable()
 
-    play(tools, scene)
-
 
 # --- time ------------------------------------------------------------------------------------
 
 
-def test_a_tool_that_takes_too_long_fails_and_is_stopped() -> None:
+async def test_a_tool_that_takes_too_long_fails_and_is_stopped() -> None:
     """The default is five minutes."""
     tools = Tools()
     stopped: list[float] = []
@@ -165,7 +169,7 @@ def test_a_tool_that_takes_too_long_fails_and_is_stopped() -> None:
         finally:
             stopped.append(asyncio.get_running_loop().time())
 
-    async def scene(world: World, runtime: Runtime) -> None:
+    async with started(tools) as (world, runtime):
         task = await world.create(runtime, "slow")
         ended = await runtime.service.collect("alice", task.id)
         assert asyncio.get_running_loop().time() == pytest.approx(300)
@@ -177,25 +181,21 @@ def test_a_tool_that_takes_too_long_fails_and_is_stopped() -> None:
         await asyncio.sleep(0.1)
         assert stopped == [pytest.approx(300)]
 
-    play(tools, scene)
 
-
-def test_the_creator_can_shorten_the_timeout_and_not_lengthen_it() -> None:
+async def test_the_creator_can_shorten_the_timeout_and_not_lengthen_it() -> None:
     tools = Tools()
 
     @tools.task(timeout=60)
     async def slow() -> None:
         await asyncio.sleep(10_000)
 
-    async def scene(world: World, runtime: Runtime) -> None:
+    async with started(tools) as (world, runtime):
         for asked, granted in ((b"5000", 5_000), (b"600000", 60_000), (b'"x"', 60_000)):
             task = await world.create(runtime, "slow", metadata=b'{"timeout":%s}' % asked)
             assert task.timeout_ms == granted
 
-    play(tools, scene)
 
-
-def test_tool_timeout_pauses_while_a_question_is_open() -> None:
+async def test_tool_timeout_pauses_while_a_question_is_open() -> None:
     tools = Tools()
 
     @tools.task(timeout=10)
@@ -205,7 +205,7 @@ def test_tool_timeout_pauses_while_a_question_is_open() -> None:
         await asyncio.sleep(4)
         return f"Hello, {answer.content['name']}"
 
-    async def scene(world: World, runtime: Runtime) -> None:
+    async with started(tools) as (world, runtime):
         task = await until(runtime, await world.create(runtime, "greet"), is_waiting)
         await asyncio.sleep(1_000)
         await runtime.service.perform("alice", Answer(task.id, ADA))
@@ -214,10 +214,8 @@ def test_tool_timeout_pauses_while_a_question_is_open() -> None:
         task = await until(runtime, await world.create(runtime, "greet"), is_waiting)
         assert asyncio.get_running_loop().time() == pytest.approx(1_012)
 
-    play(tools, scene)
 
-
-def test_tool_timeout_counts_the_time_before_and_after_a_question() -> None:
+async def test_tool_timeout_counts_the_time_before_and_after_a_question() -> None:
     tools = Tools()
 
     @tools.task(timeout=10)
@@ -226,7 +224,7 @@ def test_tool_timeout_counts_the_time_before_and_after_a_question() -> None:
         await ctx.ask("name", FORM)
         await asyncio.sleep(7)
 
-    async def scene(world: World, runtime: Runtime) -> None:
+    async with started(tools) as (world, runtime):
         task = await until(runtime, await world.create(runtime, "greet"), is_waiting)
         await runtime.service.perform("alice", Answer(task.id, ADA))
         ended = await runtime.service.collect("alice", task.id)
@@ -234,10 +232,10 @@ def test_tool_timeout_counts_the_time_before_and_after_a_question() -> None:
         assert ended.outcome.cause is Cause.TIMED_OUT
         assert asyncio.get_running_loop().time() == pytest.approx(10)
 
-    play(tools, scene)
 
-
-def test_a_task_that_waits_beyond_its_ttl_fails_within_a_second_and_its_tool_is_stopped() -> None:
+async def test_a_task_that_waits_beyond_its_ttl_fails_within_a_second_and_its_tool_is_stopped() -> (
+    None
+):
     tools = Tools()
     stopped: list[float] = []
 
@@ -246,7 +244,7 @@ def test_a_task_that_waits_beyond_its_ttl_fails_within_a_second_and_its_tool_is_
         ctx.on_cancel(lambda: stopped.append(asyncio.get_running_loop().time()))
         await ctx.ask("name", FORM)
 
-    async def scene(world: World, runtime: Runtime) -> None:
+    async with started(tools) as (world, runtime):
         loop = asyncio.get_running_loop()
         runtime.service.clock = lambda: round(loop.time() * 1_000)
         task = await until(runtime, await world.create(runtime, "greet", ttl_ms=90_000), is_waiting)
@@ -262,13 +260,11 @@ def test_a_task_that_waits_beyond_its_ttl_fails_within_a_second_and_its_tool_is_
         with pytest.raises(NotFound):
             await runtime.service.get("alice", task.id)
 
-    play(tools, scene)
-
 
 # --- cancellation ----------------------------------------------------------------------------
 
 
-def test_a_cancellation_reaches_the_tool_and_its_cleanups_run_in_reverse() -> None:
+async def test_a_cancellation_reaches_the_tool_and_its_cleanups_run_in_reverse() -> None:
     tools = Tools()
     done: list[str] = []
 
@@ -287,7 +283,7 @@ def test_a_cancellation_reaches_the_tool_and_its_cleanups_run_in_reverse() -> No
             done.append("tool")
             raise
 
-    async def scene(world: World, runtime: Runtime) -> None:
+    async with started(tools) as (world, runtime):
         task = await until(runtime, await world.create(runtime, "work"), is_working)
         await asyncio.sleep(1)
         assert (await runtime.service.cancel("alice", task.id)).state is State.CANCELLED
@@ -295,10 +291,8 @@ def test_a_cancellation_reaches_the_tool_and_its_cleanups_run_in_reverse() -> No
         assert sorted(done) == ["first", "second", "tool"]
         assert done.index("second") < done.index("first")
 
-    play(tools, scene)
 
-
-def test_tool_that_awaits_a_cancelled_future_fails_its_task() -> None:
+async def test_tool_that_awaits_a_cancelled_future_fails_its_task() -> None:
     tools = Tools()
 
     @tools.task()
@@ -307,15 +301,13 @@ def test_tool_that_awaits_a_cancelled_future_fails_its_task() -> None:
         waited.cancel()
         await waited
 
-    async def scene(world: World, runtime: Runtime) -> None:
+    async with started(tools) as (world, runtime):
         task = await world.create(runtime, "gives_up")
         ended = await runtime.service.collect("alice", task.id)
         assert (ended.state, ended.message) == (State.FAILED, "Tool 'gives_up' cancelled itself")
 
-    play(tools, scene)
 
-
-def test_event_loop_shutdown_runs_cleanups_and_ends_no_task() -> None:
+async def test_event_loop_shutdown_runs_cleanups_and_ends_no_task() -> None:
     """As `asyncio.run` does: it cancels all that there is."""
     tools = Tools()
     cleaned: list[str] = []
@@ -325,7 +317,7 @@ def test_event_loop_shutdown_runs_cleanups_and_ends_no_task() -> None:
         ctx.on_cancel(lambda: cleaned.append("up"))
         await asyncio.sleep(10_000)
 
-    async def scene(world: World, runtime: Runtime) -> None:
+    async with started(tools) as (world, runtime):
         task = await world.create(runtime, "slow")
         await until(runtime, task, is_working)
         await asyncio.sleep(1)
@@ -339,10 +331,8 @@ def test_event_loop_shutdown_runs_cleanups_and_ends_no_task() -> None:
         await runtime.stop()
         assert (await runtime.service.get("alice", task.id)).state is State.SUBMITTED
 
-    play(tools, scene)
 
-
-def test_a_tool_that_ignores_its_cancellation_is_abandoned_and_its_outcome_dropped() -> None:
+async def test_a_tool_that_ignores_its_cancellation_is_abandoned_and_its_outcome_dropped() -> None:
     tools = Tools()
     said: list[object] = []
 
@@ -363,7 +353,7 @@ def test_a_tool_that_ignores_its_cancellation_is_abandoned_and_its_outcome_dropp
     async def quick() -> str:
         return "here"
 
-    async def scene(world: World, runtime: Runtime) -> None:
+    async with started(tools, limits=Limits(concurrency=1)) as (world, runtime):
         task = await world.begin(runtime, "stubborn")
         cancelled = await runtime.service.cancel("alice", task.id)
         await asyncio.sleep(6)
@@ -373,10 +363,8 @@ def test_a_tool_that_ignores_its_cancellation_is_abandoned_and_its_outcome_dropp
         assert said == ["no", Gone]
         assert await runtime.service.get("alice", task.id) == cancelled
 
-    play(tools, scene, limits=Limits(concurrency=1))
 
-
-def test_abandoned_tools_take_the_place_of_others_when_there_are_too_many() -> None:
+async def test_abandoned_tools_take_the_place_of_others_when_there_are_too_many() -> None:
     tools = Tools()
     freed = asyncio.Event()
 
@@ -388,7 +376,7 @@ def test_abandoned_tools_take_the_place_of_others_when_there_are_too_many() -> N
             except asyncio.CancelledError:
                 continue
 
-    async def scene(world: World, runtime: Runtime) -> None:
+    async with started(tools, limits=Limits(concurrency=1)) as (world, runtime):
         for _ in range(2):
             task = await world.begin(runtime, "stubborn")
             await runtime.service.cancel("alice", task.id)
@@ -399,10 +387,8 @@ def test_abandoned_tools_take_the_place_of_others_when_there_are_too_many() -> N
         freed.set()
         assert (await runtime.service.collect("alice", waiting.id)).state is State.COMPLETED
 
-    play(tools, scene, limits=Limits(concurrency=1))
 
-
-def test_a_cleanup_that_takes_too_long_is_given_up() -> None:
+async def test_a_cleanup_that_takes_too_long_is_given_up() -> None:
     tools = Tools()
 
     @tools.task()
@@ -410,17 +396,15 @@ def test_a_cleanup_that_takes_too_long_is_given_up() -> None:
         ctx.on_cancel(lambda: asyncio.sleep(1_000))
         await asyncio.sleep(1_000)
 
-    async def scene(world: World, runtime: Runtime) -> None:
+    async with started(tools, limits=Limits(concurrency=1)) as (world, runtime):
         first = await world.begin(runtime, "work")
         second = await world.create(runtime, "work")
         await runtime.service.cancel("alice", first.id)
         await until(runtime, second, is_working)
         assert asyncio.get_running_loop().time() == pytest.approx(6)
 
-    play(tools, scene, limits=Limits(concurrency=1))
 
-
-def test_a_tool_never_begins_whose_task_was_cancelled_before() -> None:
+async def test_a_tool_never_begins_whose_task_was_cancelled_before() -> None:
     tools = Tools()
     begun: list[int] = []
 
@@ -428,20 +412,18 @@ def test_a_tool_never_begins_whose_task_was_cancelled_before() -> None:
     async def work() -> None:
         begun.append(1)
 
-    async def scene(world: World, runtime: Runtime) -> None:
+    async with started(tools) as (world, runtime):
         task = await world.create(runtime, "work")
         assert task.state is State.WORKING
         await runtime.service.cancel("alice", task.id)
         await asyncio.sleep(60)
         assert begun == []
 
-    play(tools, scene)
-
 
 # --- questions -------------------------------------------------------------------------------
 
 
-def test_a_tool_that_parks_keeps_no_worker_and_never_asks_twice() -> None:
+async def test_a_tool_that_parks_keeps_no_worker_and_never_asks_twice() -> None:
     tools = Tools()
     begun: list[int] = []
 
@@ -455,7 +437,7 @@ def test_a_tool_that_parks_keeps_no_worker_and_never_asks_twice() -> None:
     async def quick() -> str:
         return "here"
 
-    async def scene(world: World, runtime: Runtime) -> None:
+    async with started(tools, limits=Limits(concurrency=1)) as (world, runtime):
         task = await until(
             runtime,
             await world.create(runtime, "greet"),
@@ -474,10 +456,8 @@ def test_a_tool_that_parks_keeps_no_worker_and_never_asks_twice() -> None:
         ]  # fmt: skip
         assert asyncio.get_running_loop().time() < 1
 
-    play(tools, scene, limits=Limits(concurrency=1))
 
-
-def test_tool_can_ask_several_questions_at_once_and_in_turn() -> None:
+async def test_tool_can_ask_several_questions_at_once_and_in_turn() -> None:
     """As many cycles as a tool likes."""
     tools = Tools()
 
@@ -487,7 +467,7 @@ def test_tool_can_ask_several_questions_at_once_and_in_turn() -> None:
         last = await ctx.ask("c", FORM)
         return {key: answer.action for key, answer in {**both, "c": last}.items()}
 
-    async def scene(world: World, runtime: Runtime) -> None:
+    async with started(tools) as (world, runtime):
         task = await until(runtime, await world.create(runtime, "survey"), is_waiting)
         for key, action in (("b", b"decline"), ("a", b"accept"), ("c", b"cancel")):
             task = await until(runtime, task, partial(is_asking, key))
@@ -499,10 +479,8 @@ def test_tool_can_ask_several_questions_at_once_and_in_turn() -> None:
             ended.outcome.result or b""
         )
 
-    play(tools, scene)
 
-
-def test_tool_end_withdraws_its_open_question() -> None:
+async def test_tool_end_withdraws_its_open_question() -> None:
     tools = Tools()
 
     @tools.task()
@@ -514,14 +492,12 @@ def test_tool_end_withdraws_its_open_question() -> None:
             return "nobody"
         return "somebody"
 
-    async def scene(world: World, runtime: Runtime) -> None:
+    async with started(tools) as (world, runtime):
         task = await world.create(runtime, "impatient")
         ended = await runtime.service.collect("alice", task.id)
         assert ended.state is State.COMPLETED
         assert ended.questions[0].withdrawn
         assert await events(runtime, task) == ["submit", "start", "ask", "resume", "complete"]
-
-    play(tools, scene)
 
 
 @pytest.mark.parametrize(
@@ -533,7 +509,7 @@ def test_tool_end_withdraws_its_open_question() -> None:
         ("refused: not now", lambda ctx: ctx.ask("name", FORM)),
     ],
 )
-def test_question_that_cannot_be_asked_fails_in_the_tool_at_once(
+async def test_question_that_cannot_be_asked_fails_in_the_tool_at_once(
     words: str, ask: Callable[[Context], Awaitable[object]]
 ) -> None:
     tools = Tools()
@@ -542,7 +518,7 @@ def test_question_that_cannot_be_asked_fails_in_the_tool_at_once(
     async def curious(ctx: Context) -> None:
         await ask(ctx)
 
-    async def scene(world: World, runtime: Runtime) -> None:
+    async with started(tools, limits=Limits(questions=2)) as (world, runtime):
         task = await world.create(runtime, "curious")
         if "not now" in words:
             await until(runtime, task, is_waiting)
@@ -551,8 +527,6 @@ def test_question_that_cannot_be_asked_fails_in_the_tool_at_once(
         ended = await runtime.service.collect("alice", task.id, 1)
         assert ended.state is State.FAILED
         assert words in str(ended.message)
-
-    play(tools, scene, limits=Limits(questions=2))
 
 
 def _sampling() -> Any:
@@ -567,7 +541,7 @@ async def _twice(ctx: Context) -> None:
 # --- order -----------------------------------------------------------------------------------
 
 
-def test_owners_take_turns_and_priority_counts_only_among_ones_own() -> None:
+async def test_owners_take_turns_and_priority_counts_only_among_ones_own() -> None:
     tools = Tools()
     order: list[str] = []
 
@@ -576,7 +550,7 @@ def test_owners_take_turns_and_priority_counts_only_among_ones_own() -> None:
         order.append(who)
         await asyncio.sleep(1)
 
-    async def scene(world: World, runtime: Runtime) -> None:
+    async with started(tools, limits=Limits(concurrency=1)) as (_, runtime):
         made = []
         for owner, who, priority in (
             ("alice", "a0", "normal"),
@@ -594,10 +568,8 @@ def test_owners_take_turns_and_priority_counts_only_among_ones_own() -> None:
             await runtime.service.collect(owner, task.id)
         assert order == ["a0", "a-high", "b1", "a1", "b-low", "a-low"]
 
-    play(tools, scene, limits=Limits(concurrency=1))
 
-
-def test_no_more_tools_run_than_allowed() -> None:
+async def test_no_more_tools_run_than_allowed() -> None:
     tools = Tools()
     running, most = 0, 0
 
@@ -609,27 +581,23 @@ def test_no_more_tools_run_than_allowed() -> None:
         await asyncio.sleep(1)
         running -= 1
 
-    async def scene(world: World, runtime: Runtime) -> None:
+    async with started(tools, limits=Limits(concurrency=3)) as (world, runtime):
         tasks = [await world.create(runtime, "work") for _ in range(20)]
         for task in tasks:
             await runtime.service.collect("alice", task.id)
         assert most == 3
 
-    play(tools, scene, limits=Limits(concurrency=3))
 
-
-def test_a_server_leaves_the_tools_of_others_alone() -> None:
+async def test_a_server_leaves_the_tools_of_others_alone() -> None:
     tools = Tools()
 
-    async def scene(world: World, runtime: Runtime) -> None:
+    async with started(tools) as (_, runtime):
         task = await runtime.service.create("alice", call("somebody-elses"))
         await asyncio.sleep(60)
         assert (await runtime.service.get("alice", task.id)).state is State.SUBMITTED
 
-    play(tools, scene)
 
-
-def test_full_store_deletes_expired_tasks_to_make_room() -> None:
+async def test_full_store_deletes_expired_tasks_to_make_room() -> None:
     """What only waits for the next sweep does not stand in the way."""
     tools = Tools()
 
@@ -637,7 +605,7 @@ def test_full_store_deletes_expired_tasks_to_make_room() -> None:
     async def quick() -> str:
         return "here"
 
-    async def scene(world: World, runtime: Runtime) -> None:
+    async with started(tools, limits=Limits(caps=Caps(retained=2))) as (world, runtime):
         for _ in range(2):
             task = await world.create(runtime, "quick")
             await runtime.service.collect("alice", task.id)
@@ -648,13 +616,11 @@ def test_full_store_deletes_expired_tasks_to_make_room() -> None:
         assert await world.create(runtime, "quick")
         assert asyncio.get_running_loop().time() < 60, "no sweep was due"
 
-    play(tools, scene, limits=Limits(caps=Caps(retained=2)))
-
 
 # --- shutdown and recovery -------------------------------------------------------------------
 
 
-def test_a_shutdown_lets_tools_end_for_five_seconds_and_gives_the_rest_back() -> None:
+async def test_a_shutdown_lets_tools_end_for_five_seconds_and_gives_the_rest_back() -> None:
     tools = Tools()
     store = MemoryStore(b"s" * 32)
 
@@ -675,7 +641,7 @@ def test_a_shutdown_lets_tools_end_for_five_seconds_and_gives_the_rest_back() ->
     async def asks(ctx: Context) -> None:
         await ctx.ask("name", FORM)
 
-    async def scene(world: World, runtime: Runtime) -> None:
+    async with started(tools, store=store) as (world, runtime):
         made = {name: await world.create(runtime, name) for name in tools}
         await asyncio.sleep(0.1)
         began = asyncio.get_running_loop().time()
@@ -696,10 +662,8 @@ def test_a_shutdown_lets_tools_end_for_five_seconds_and_gives_the_rest_back() ->
         long_one = await runtime.service.get("alice", made["long"].id)
         assert (long_one.losses, long_one.worker) == (0, None)
 
-    play(tools, scene, store=store)
 
-
-def test_restarted_runtime_continues_the_unfinished_tasks() -> None:
+async def test_restarted_runtime_continues_the_unfinished_tasks() -> None:
     """The store knows no engine."""
     tools = Tools()
     store = MemoryStore(b"s" * 32)
@@ -709,7 +673,7 @@ def test_restarted_runtime_continues_the_unfinished_tasks() -> None:
         answer = await ctx.ask("name", FORM)
         return f"Hello, {answer.content['name']}"
 
-    async def scene(world: World, runtime: Runtime) -> None:
+    async with started(tools, store=store, limits=Limits(concurrency=1)) as (world, runtime):
         task = await until(runtime, await world.create(runtime, "greet"), is_waiting)
         queued = await world.create(runtime, "greet")
         await runtime.stop()
@@ -719,10 +683,8 @@ def test_restarted_runtime_continues_the_unfinished_tasks() -> None:
         await until(again, queued, is_waiting)
         await again.stop()
 
-    play(tools, scene, store=store, limits=Limits(concurrency=1))
 
-
-def test_a_worker_that_no_longer_beats_loses_its_tasks_after_fifteen_seconds() -> None:
+async def test_a_worker_that_no_longer_beats_loses_its_tasks_after_fifteen_seconds() -> None:
     tools = Tools()
     store = MemoryStore(b"s" * 32)
 
@@ -734,7 +696,7 @@ def test_a_worker_that_no_longer_beats_loses_its_tasks_after_fifteen_seconds() -
     async def once() -> str:
         return "done"
 
-    async def scene(world: World, runtime: Runtime) -> None:
+    async with started(tools, store=store) as (world, runtime):
         await store.enlist(Worker("ghost", "elsewhere", 7))
         made = []
         for name in ("work", "once"):
@@ -751,14 +713,12 @@ def test_a_worker_that_no_longer_beats_loses_its_tasks_after_fifteen_seconds() -
         assert ended.outcome is not None
         assert (ended.state, ended.outcome.cause) == (State.FAILED, Cause.WORKER_LOST)
 
-    play(tools, scene, store=store)
 
-
-def test_a_task_is_tried_three_times() -> None:
+async def test_a_task_is_tried_three_times() -> None:
     tools = Tools()
     store = MemoryStore(b"s" * 32)
 
-    async def scene(world: World, runtime: Runtime) -> None:
+    async with started(tools, store=store) as (_, runtime):
         task = await runtime.service.create("alice", call("elsewhere"))
         claims = 0
         while not task.is_terminal:
@@ -770,10 +730,8 @@ def test_a_task_is_tried_three_times() -> None:
         assert task.outcome.cause is Cause.WORKER_LOST
         assert [e for e in await events(runtime, task) if e == Event.REQUEUE] == ["requeue"] * 2
 
-    play(tools, scene, store=store)
 
-
-def test_worker_that_lost_its_lease_registers_under_a_new_id() -> None:
+async def test_worker_that_lost_its_lease_registers_under_a_new_id() -> None:
     tools = Tools()
     store = MemoryStore(b"s" * 32)
 
@@ -782,7 +740,7 @@ def test_worker_that_lost_its_lease_registers_under_a_new_id() -> None:
         await asyncio.sleep(30)
         return "done"
 
-    async def scene(world: World, runtime: Runtime) -> None:
+    async with started(tools, store=store) as (world, runtime):
         task = await until(runtime, await world.create(runtime, "work"), is_working)
         [worker] = await store.workers()
         await store.strike(worker.id)  # as another process would
@@ -790,5 +748,3 @@ def test_worker_that_lost_its_lease_registers_under_a_new_id() -> None:
         assert (ended.state, ended.losses) == (State.COMPLETED, 1)
         [anew] = await store.workers()
         assert anew.id != worker.id
-
-    play(tools, scene, store=store)

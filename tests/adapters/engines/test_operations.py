@@ -37,13 +37,11 @@ PROGRAMS: Final = POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION]
 
 
 def blocks(heading: str, language: str) -> list[str]:
-    """The blocks below a heading."""
     section = PAGE.split(f"\n## {heading}\n")[1].split("\n## ")[0]
     return re.findall(rf"^```{language}\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
 
 
 def shell(script: str, folder: Path, **variables: str) -> "subprocess.CompletedProcess[str]":
-    """Run a command of the page in a shell."""
     path = f"{PROGRAMS}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     return subprocess.run(
         ["sh", "-e", "-c", script],

@@ -23,15 +23,7 @@ from taskmachine.adapters.tools.context import Context, form
 from taskmachine.adapters.tools.errors import Gone
 from taskmachine.adapters.tools.registry import Tools
 from taskmachine.statemachine import Call, Cause, ConfigurationError, Outcome, State, Task
-from tests.adapters.engines.cluster import (
-    answer,
-    cancel,
-    cluster_on,
-    create,
-    ended,
-    reached,
-    until,
-)
+from tests.adapters.engines.cluster import answer, cancel, cluster_on, create, ended, reached, until
 from tests.adapters.memory_service import call
 from tests.adapters.stores.postgres_server import Server
 
@@ -247,7 +239,6 @@ async def test_a_worker_that_is_stopped_gives_its_tasks_to_another_one(server: S
 
 async def test_a_worker_that_was_given_up_can_write_nothing(server: Server) -> None:
     """Also while the task lives, in the hands of another one: that is what the fence is for."""
-
     async with cluster_on(server) as cluster:
         bench = Bench()
         replica = await cluster.replica(bench.tools)

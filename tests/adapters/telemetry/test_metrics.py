@@ -32,8 +32,6 @@ TOKEN = "a-token-that-is-long-enough-for-anybody"
 
 
 async def test_tasks_are_counted_from_their_creation_to_their_end() -> None:
-    """Create and complete."""
-
     async with observing_runtime() as (telemetry, _, runtime):
         for _ in range(2):
             task = await runtime.create("alice", GREET)
@@ -55,8 +53,6 @@ async def test_tasks_are_counted_from_their_creation_to_their_end() -> None:
 
 
 async def test_a_sweep_reports_removed_tasks_and_duration() -> None:
-    """Cleanup."""
-
     clock = Clock()
     world = Surroundings(clock=clock)
     async with observing_runtime(world=world) as (telemetry, _, runtime):
@@ -70,7 +66,6 @@ async def test_a_sweep_reports_removed_tasks_and_duration() -> None:
 
 async def test_steps_that_are_refused_are_counted_by_their_reason() -> None:
     """A late outcome changes nothing, and can be seen."""
-
     limits = Limits(caps=Caps(live=1))
     async with observing_runtime(limits=limits) as (telemetry, observed, runtime):
         task = await runtime.create("alice", Create(Call("tools/call", "wait")))

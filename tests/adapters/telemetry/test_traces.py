@@ -217,7 +217,6 @@ async def test_a_task_that_outlives_its_server_stays_in_its_trace(
     revision: str, tmp_path: Path
 ) -> None:
     """The first server stops during the task, and another process continues it."""
-
     url_of_store = f"sqlite:{tmp_path / 'tasks.db'}"
     before, after = Telemetry(), Telemetry()
     observed = Observed(before.tracers)
@@ -291,7 +290,6 @@ async def test_a_task_without_a_request_begins_a_trace_or_joins_the_current_one(
 
 async def test_a_task_without_a_trace_joins_no_other_trace() -> None:
     """A process without telemetry created it; a request to another process resumes it."""
-
     store = await open_store("memory:")
     telemetry = Telemetry()
     observed = Observed(telemetry.tracers)

@@ -46,8 +46,6 @@ def virtually(test: Callable[_P, Coroutine[Any, Any, None]]) -> Callable[_P, Non
 
 
 class AsgiRequest:
-    """One request and the response so far."""
-
     def __init__(self, app: Starlette, method: str, target: str, headers: dict[str, str]) -> None:
         self.body = b""
         self.chunks: list[tuple[float, bytes]] = []
@@ -95,7 +93,6 @@ class AsgiRequest:
         return bool(self._start)
 
     def __await__(self) -> Any:
-        """Wait for the end of the response."""
         yield from self._running.__await__()
         return self
 
@@ -106,7 +103,6 @@ class AsgiRequest:
             await self._sent.wait()
 
     def disconnect(self) -> None:
-        """Close the connection."""
         self._gone.set()
         self.readable.set()
 

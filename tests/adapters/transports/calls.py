@@ -88,14 +88,12 @@ class Client:
         self.session: dict[str, str] = {}
 
     async def request(self, method: str, params: dict[str, Any], **headers: str) -> Any:
-        """Return the result of a request."""
         message = {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": params}
         body = await self.post(message, headers)
         _, _, event = body.rpartition(b"data: ")  # the last event of a stream
         return json.loads(event)["result"]
 
     async def post(self, message: dict[str, Any], headers: dict[str, str]) -> bytes:
-        """Return the body of the answer."""
         body = json.dumps(message).encode()
         pieces = [{"type": "http.request", "body": body, "more_body": False}]
         sent: list[Any] = []
@@ -218,7 +216,6 @@ async def count_calls(scenario: Scenario, store: str) -> Calls:
 
 
 def main() -> None:
-    """Print every scenario."""
     for scenario in (whole_task, waiting_result):
         for store in STORES:
             calls = asyncio.run(count_calls(scenario, store))

@@ -50,7 +50,6 @@ def private_key(kid: str) -> Any:
 
 
 def jwk(name: str, /, **more: Any) -> dict[str, Any]:
-    """Return the public key."""
     public = private_key(name).public_key()
     kinds: list[tuple[type, Any]] = [
         (rsa.RSAPublicKey, RSAAlgorithm),
@@ -117,8 +116,6 @@ class FixedKeys:
 
 @attrs.define
 class KeyServer:
-    """Answers every request with `body`, once `gate` is open."""
-
     body: bytes = b""
     status: str = "200 OK"
     headers: str = ""

@@ -107,7 +107,6 @@ class Client:
         self.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
 
     def request(self, method: str, params: JSON, id: int | str | None = None) -> int | str:
-        """Send a request and return its id."""
         id = next(self._numbers) if id is None else id
         self.send({"id": id, "method": method, "params": params})
         return id
@@ -196,7 +195,6 @@ class Client:
         self.process.wait()
 
     def peak_bytes(self) -> int:
-        """Return the peak memory of the process."""
         [peak] = [
             line.split()[1]
             for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines()

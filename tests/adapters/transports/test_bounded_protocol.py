@@ -13,10 +13,7 @@ import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from taskmachine.adapters.transports.http.bounded_protocol import (
-    MAX_PIPELINED,
-    bounded_protocol,
-)
+from taskmachine.adapters.transports.http.bounded_protocol import MAX_PIPELINED, bounded_protocol
 from taskmachine.adapters.transports.settings import Transport
 
 PATIENCE_S: Final = 20.0
@@ -150,7 +147,6 @@ async def test_a_client_that_does_not_read_a_stream_is_cut_off() -> None:
 @pytest.mark.parametrize("last", ["Connection: close", "X: y"], ids=["closed", "idle"])
 async def test_a_client_that_does_not_read_its_last_answer_is_cut_off(last: str) -> None:
     """It is too small to block the application, and too large for the socket buffers."""
-
     bounds = Transport(stall_s=0.1, idle_s=0.1)
     async with listening(bounds, send_buffer=4_096) as (port, state):
         deaf = socket.socket()

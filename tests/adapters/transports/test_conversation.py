@@ -189,8 +189,6 @@ async def test_nothing_is_sent_after_the_end_of_a_conversation() -> None:
 
 
 async def test_an_internal_error_affects_one_response_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An internal error, without details."""
-
     async with a_line("2025-11-25") as (line, runtime):
 
         async def broken(*_: object) -> None:
@@ -257,7 +255,6 @@ async def test_a_change_of_one_task_while_the_next_is_read_is_reported(
     monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
     """2026-07-28: a watch of several tasks reports the end of each."""
-
     async with a_line("2026-07-28") as (line, runtime):
         first, second = [await line.create("hang", {}) for _ in range(2)]
         service = runtime.service

@@ -18,9 +18,7 @@ from tests.adapters.transports.wire import ACCEPT, Caller, Gate, callers, servin
 ALICE, BOB = "a" * 40, "b" * 40
 
 
-async def test_principal_sees_only_its_own_tasks_in_both_revisions(
-    tokens: dict[str, Any],
-) -> None:
+async def test_principal_sees_only_its_own_tasks_in_both_revisions(tokens: dict[str, Any]) -> None:
     gate = Gate()
     async with serving(gate.tools, auth=tokens) as url, httpx.AsyncClient() as client:
         old, new = Caller(client, url, ALICE), Caller(client, url, ALICE)
@@ -40,8 +38,7 @@ async def test_principal_sees_only_its_own_tasks_in_both_revisions(
                 unknown = await stranger.call("tasks/get", {"taskId": "x" * 32})
                 assert foreign["error"] == unknown["error"]
         page = await client.get(
-            url.replace("/mcp", f"/tasks/{made_old}"),
-            headers={"authorization": f"Bearer {ALICE}"},
+            url.replace("/mcp", f"/tasks/{made_old}"), headers={"authorization": f"Bearer {ALICE}"}
         )
         assert page.json()["taskId"] == made_old
         gate.open.set()

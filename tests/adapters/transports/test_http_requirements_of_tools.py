@@ -193,11 +193,7 @@ async def test_new_task_is_readable_at_once_and_cancel_stops_its_tool() -> None:
             await tools.stopped.wait()
 
 
-@covers(
-    "2025-11-25:task-id-unique",
-    "2025-11-25:ids-unguessable",
-    "2026-07-28:ids-unguessable",
-)
+@covers("2025-11-25:task-id-unique", "2025-11-25:ids-unguessable", "2026-07-28:ids-unguessable")
 @in_both
 async def test_ids_of_tasks_differ_and_have_no_pattern(revision: str) -> None:
     async with served(revision, Tools) as (caller, _):

@@ -23,11 +23,7 @@ async def test_long_poll_of_an_ended_task_is_answered_at_once() -> None:
     task = await server.ended()
     tag, path = f'"{task.version}"', f"/tasks/{task.id}/poll"
     ended = await server.request(path)
-    assert (ended.status, ended.json["status"], ended.headers["etag"]) == (
-        200,
-        "completed",
-        tag,
-    )
+    assert (ended.status, ended.json["status"], ended.headers["etag"]) == (200, "completed", tag)
     known = await server.request(path, if_none_match=tag)
     assert (known.status, known.body, now()) == (304, b"", 0)
 
@@ -48,7 +44,6 @@ async def test_long_poll_is_answered_when_the_task_changes(tags: dict[str, str])
 @virtually
 async def test_long_poll_with_a_different_version_is_answered_at_once() -> None:
     """So no change is missed between two calls."""
-
     server = Endpoints()
     task = await server.create()
     await server.claim(task)
@@ -79,7 +74,6 @@ async def test_a_timeout_returns_the_tag_without_a_body(
     query: str, seconds: float, tags: dict[str, str], status: int
 ) -> None:
     """The tag is for the next call."""
-
     server = Endpoints()
     task = await server.create()
     request = await server.request(f"/tasks/{task.id}/poll{query}", **tags)
@@ -119,7 +113,6 @@ async def test_an_invalid_timeout_is_refused(timeout: str) -> None:
 @virtually
 async def test_an_invalid_tag_is_refused() -> None:
     """Polling with it would never wait."""
-
     server = Endpoints()
     task = await server.create()
     request = await server.request(f"/tasks/{task.id}/poll", if_none_match="1")

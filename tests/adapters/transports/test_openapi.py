@@ -117,7 +117,6 @@ def without(body: dict[str, Any], name: str) -> dict[str, Any]:
 
 async def test_openapi_task_schema_agrees_with_the_protocol_schema() -> None:
     """Both schemas accept tasks of every status and refuse the same changes."""
-
     whole, server = document(needs_token=False), Endpoints()
     tasks = await tasks_of_every_status(server)
     bodies = [(await server.request(f"/tasks/{task.id}")).json for task in tasks.values()]
@@ -138,7 +137,6 @@ async def test_openapi_task_schema_agrees_with_the_protocol_schema() -> None:
 
 
 def check(whole: dict[str, Any], path: str, request: AsgiRequest) -> None:
-    """Check a response against the document."""
     described = whole["paths"][path]["get"]["responses"][str(request.status)]
     for name, header in described.get("headers", {}).items():
         value: Any = request.headers[name.lower()]

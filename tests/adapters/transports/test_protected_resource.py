@@ -47,10 +47,7 @@ def parameters(header: str) -> dict[str, str]:
         ),
         (
             insufficient_scope(),
-            {
-                "error": "insufficient_scope",
-                "error_description": "the access token lacks a scope",
-            },
+            {"error": "insufficient_scope", "error_description": "the access token lacks a scope"},
         ),
     ],
 )

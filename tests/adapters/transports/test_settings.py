@@ -173,10 +173,7 @@ def test_other_variables_are_ignored() -> None:
     [
         ("store", "FILE is not valid TOML: "),
         ("\x00", "FILE is not valid TOML: "),
-        (
-            "stor = 1",
-            "FILE: unknown key stor, use one of: auth, console, dialect, engine, http, ",
-        ),
+        ("stor = 1", "FILE: unknown key stor, use one of: auth, console, dialect, engine, http, "),
         ("limits.pages = 1", "FILE: unknown key limits.pages, use one of: blocked_calls, "),
         ("limits.caps.x = 1", "FILE: unknown key limits.caps.x, use one of: live, "),
         (
@@ -257,9 +254,7 @@ def test_an_error_names_the_command_line() -> None:
 def test_keys_are_compared_after_all_sources_are_merged(tmp_path: Path) -> None:
     day = 86_400_000
     settings = from_file(
-        tmp_path,
-        f"times.default_ttl_ms = {8 * day}",
-        TASKMACHINE_TIMES__MAX_TTL_MS=str(9 * day),
+        tmp_path, f"times.default_ttl_ms = {8 * day}", TASKMACHINE_TIMES__MAX_TTL_MS=str(9 * day)
     )
     assert settings.times.default_ttl_ms == 8 * day
 

@@ -44,7 +44,6 @@ async def tasks_of_every_status(server: Endpoints) -> dict[str, Task]:
 
 async def test_a_task_is_shown_as_tasks_get_shows_it() -> None:
     """In every status, without resultType, and valid by the schema of the protocol."""
-
     server = Endpoints()
     line = Connection(server.runtime, "2026-07-28", "alice")
     for status, task in (await tasks_of_every_status(server)).items():
@@ -145,7 +144,6 @@ async def test_helper_endpoints_refuse_methods_other_than_get_and_head(
 @pytest.mark.parametrize("path", TASK_PATHS)
 async def test_a_foreign_task_answers_byte_for_byte_as_one_that_does_not_exist(path: str) -> None:
     """Including headers, for every path and method, on a real socket."""
-
     server = Endpoints()
     live, ended = await server.create(), await server.ended()
     async with serving(server.app) as port:
@@ -162,12 +160,7 @@ async def test_a_foreign_task_answers_byte_for_byte_as_one_that_does_not_exist(p
             return answer
 
         for method in ("GET", "HEAD", "POST"):
-            for more in (
-                [],
-                ['If-None-Match: "1"'],
-                ["If-None-Match: *"],
-                ["Last-Event-ID: 3"],
-            ):
+            for more in ([], ['If-None-Match: "1"'], ["If-None-Match: *"], ["Last-Event-ID: 3"]):
                 for query in ("", "?timeout=60000", "?timeout=x"):
                     [none, one, other] = [
                         await raw(method, path.format(task_id) + query, *more)
@@ -233,11 +226,7 @@ async def test_an_unidentified_caller_gets_no_information(path: str) -> None:
 
     server = Endpoints(identify=nobody)
     task = await server.create()
-    for target in (
-        path.format(task.id),
-        path.format("nobody"),
-        path.format("x") + "?timeout=x",
-    ):
+    for target in (path.format(task.id), path.format("nobody"), path.format("x") + "?timeout=x"):
         request = await server.request(target)
         assert (request.status, request.body) == (401, b"Unauthorized")
     for public in ("/healthz", "/openapi.json"):
@@ -273,8 +262,6 @@ async def test_the_health_check_reads_the_store() -> None:
 
 
 class SlowStore(MemoryStore):
-    """A store that responds slowly."""
-
     def __init__(self, seconds: float) -> None:
         super().__init__(b"s" * 32)
         self.seconds = seconds
@@ -294,7 +281,6 @@ async def test_a_store_has_a_second_to_answer(seconds: float, status: int, after
 @virtually
 async def test_a_tool_result_is_returned_unchanged() -> None:
     """Numbers beyond a double, and text of every kind."""
-
     server = Endpoints()
     task = await server.create()
     result = '{"content":[{"type":"text","text":"\\u2028 \\n é"}],"n":123456789012345678901}'

@@ -34,7 +34,6 @@ def is_free(server: Endpoints) -> bool:
 @virtually
 async def test_the_current_task_is_followed_by_each_visible_change() -> None:
     """Changes that callers cannot see, such as a claim by a worker, are not sent."""
-
     server = Endpoints()
     task = await server.create()
     request = server.request(f"/tasks/{task.id}/events")
@@ -117,7 +116,6 @@ async def test_a_reconnecting_client_does_not_get_its_version_again(
 @virtually
 async def test_a_client_that_has_the_end_gets_204() -> None:
     """A browser reconnects after every end of a stream, but not after 204."""
-
     server = Endpoints()
     task = await server.ended()
     request = await server.request(f"/tasks/{task.id}/events", last_event_id=str(task.version))
@@ -129,7 +127,6 @@ async def test_a_client_that_has_the_end_gets_204() -> None:
 @virtually
 async def test_a_slow_reader_loses_the_oldest_but_not_the_end() -> None:
     """The task does not wait for it."""
-
     server = Endpoints(Limits(buffer=3))
     task = await server.create()
     request = server.request(f"/tasks/{task.id}/events")
@@ -183,7 +180,6 @@ async def test_disconnect_of_a_blocked_event_reader_frees_its_resources() -> Non
 @virtually
 async def test_a_reading_client_is_not_idle() -> None:
     """Only clients that do not read are idle."""
-
     server = Endpoints()
     task = await server.create()
     reads, sleeps = [server.request(f"/tasks/{task.id}/events") for _ in range(2)]
@@ -246,7 +242,6 @@ async def test_head_does_not_wait_for_the_end() -> None:
 
 async def test_a_real_client_on_a_real_socket() -> None:
     """One client reads until the end, and another one disconnects before."""
-
     server = Endpoints()
     task = await server.create()
     async with (

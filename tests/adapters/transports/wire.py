@@ -80,7 +80,6 @@ async def serving(
     observer: Observer | None = None,
     **settings: Any,
 ) -> AsyncIterator[str]:
-    """Run a server and yield its URL."""
     runtime = await start_runtime(
         store or MemoryStore(b"s" * 32),
         tools,
@@ -101,15 +100,12 @@ async def serving(
 
 
 class Events:
-    """An open stream of events."""
-
     def __init__(self, response: httpx.Response) -> None:
         self.response = response
         self.last_id: str | None = None
         self._lines = response.aiter_lines()
 
     async def next(self) -> dict[str, Any]:
-        """Return the next message."""
         async with asyncio.timeout(PATIENCE_S):
             async for line in self._lines:
                 if line.startswith("id: "):
@@ -120,21 +116,18 @@ class Events:
         raise EOFError
 
     async def until(self, method: str) -> dict[str, Any]:
-        """Return the next message of that method."""
         while True:
             message = await self.next()
             if message.get("method") == method:
                 return message
 
     async def result(self) -> dict[str, Any]:
-        """Return the response at the end of the stream."""
         while True:
             message = await self.next()
             if "result" in message or "error" in message:
                 return message
 
     async def rest(self) -> list[dict[str, Any]]:
-        """Return the remaining messages."""
         messages = []
         while True:
             try:
@@ -181,7 +174,6 @@ class Caller:
         )
 
     def request(self, method: str, params: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-        """Return a request and its headers."""
         message = {"id": next(self._ids), "method": method, "params": params}
         if self.is_legacy:
             return message, {}
@@ -196,7 +188,6 @@ class Caller:
         return message, headers if name is None else {**headers, "mcp-name": name}
 
     async def call(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Send a request and return the response."""
         message, headers = self.request(method, params or {})
         response = await self.post(message, **headers)
         if response.headers["content-type"] == "application/json":
@@ -207,7 +198,6 @@ class Caller:
         return last
 
     async def create(self, tool: str, arguments: dict[str, Any], **more: Any) -> str:
-        """Create a task and return its id."""
         params = {"name": tool, "arguments": arguments, **more}
         if self.is_legacy:
             answer = await self.call("tools/call", {**params, "task": {}})
@@ -258,7 +248,6 @@ class Caller:
 
 @asynccontextmanager
 async def callers(url: str, count: int = 1) -> AsyncIterator[list[Caller]]:
-    """Yield independent clients of one server."""
     clients = [httpx.AsyncClient(timeout=PATIENCE_S) for _ in range(count)]
     try:
         yield [Caller(client, url) for client in clients]

@@ -5,25 +5,13 @@ Runs in its own environment and prints one JSON object for each step.
 """
 
 import asyncio
-import json
 import sys
 
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 from mcp import McpError
 from mcp.types import CreateMessageResult, TextContent
-
-
-def report(step, **facts):
-    print(json.dumps({"step": step, **facts}, default=str), flush=True)
-
-
-def plain(model):
-    return model.model_dump(mode="json", by_alias=True, exclude_none=True)
-
-
-def shown(result):
-    return {"content": [plain(block) for block in result.content], "isError": result.is_error}
+from steps import ASKED, fill_in, plain, report, shown
 
 
 async def error_of(awaitable):
@@ -33,14 +21,8 @@ async def error_of(awaitable):
         return {"code": error.error.code, "message": error.error.message}
 
 
-ASKED = []
 HEARD = []
 STATUSES = []
-
-
-async def fill_in(message, response_type, params, context):
-    ASKED.append({"kind": "form", **plain(params)})
-    return {"confirmed": True, "stage": "live"}
 
 
 async def sample(messages, params, context):

@@ -5,7 +5,6 @@ Runs in its own environment and prints one JSON object for each step.
 """
 
 import asyncio
-import json
 import sys
 
 from fastmcp import Client
@@ -14,18 +13,7 @@ from fastmcp.exceptions import ToolError
 from fastmcp_tasks.client import ToolTask, call_tool_task
 from fastmcp_tasks.client_models import ClientCreateTaskResult
 from mcp.shared.exceptions import MCPError
-
-
-def report(step, **facts):
-    print(json.dumps({"step": step, **facts}, default=str), flush=True)
-
-
-def plain(model):
-    return model.model_dump(mode="json", by_alias=True, exclude_none=True)
-
-
-def shown(result):
-    return {"content": [plain(block) for block in result.content], "isError": result.is_error}
+from steps import ASKED, fill_in, plain, report, shown
 
 
 async def error_of(awaitable):
@@ -33,14 +21,6 @@ async def error_of(awaitable):
         return {"result": await awaitable}
     except MCPError as error:
         return {"code": error.error.code, "message": error.error.message}
-
-
-ASKED = []
-
-
-async def fill_in(message, response_type, params, context):
-    ASKED.append({"kind": "form", **plain(params)})
-    return {"confirmed": True, "stage": "live"}
 
 
 async def run_steps(client):

@@ -6,20 +6,12 @@ Runs in its own environment and prints one JSON object for each step.
 
 import asyncio
 import contextlib
-import json
 import sys
 
 from mcp import ClientSession, McpError, StdioServerParameters, types
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
-
-
-def report(step, **facts):
-    print(json.dumps({"step": step, **facts}, default=str), flush=True)
-
-
-def plain(model):
-    return model.model_dump(mode="json", by_alias=True, exclude_none=True)
+from steps import plain, report
 
 
 class Person:

@@ -37,8 +37,6 @@ def accept(question: JSON) -> JSON:
 
 
 class Stream:
-    """The messages of one stream."""
-
     def __init__(self, response: httpx.Response) -> None:
         self.response = response
         self.received: list[JSON] = []
@@ -108,7 +106,6 @@ class LegacyClient:
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[Stream]:
-        """Open the GET stream."""
         async with self._http.stream("GET", self._url, headers=self.headers) as response:
             assert response.status_code == 200
             yield Stream(response)
@@ -126,7 +123,6 @@ class LegacyClient:
         return error
 
     async def create(self, tool: str, arguments: JSON | None = None, **more: Any) -> str:
-        """Create a task and return its id."""
         params = {"name": tool, "arguments": arguments or {}, "task": {}, **more}
         task_id = (await self.ask("tools/call", params))["result"]["task"]["taskId"]
         assert isinstance(task_id, str)
@@ -188,9 +184,6 @@ def with_client(
         async with serving_legacy(**options) as server:
             await act(server, await server.connect())
         left = {str(task.get_coro()).split()[2] for task in asyncio.all_tasks()}
-        assert left <= {
-            "with_client.<locals>.main",
-            "_shutdown_watcher",
-        }  # part of SSE
+        assert left <= {"with_client.<locals>.main", "_shutdown_watcher"}  # part of SSE
 
     asyncio.run(main())

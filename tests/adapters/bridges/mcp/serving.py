@@ -51,7 +51,6 @@ async def over_http(server: MCPServer) -> AsyncIterator[Caller]:
 
 
 async def seen(caller: Caller, task_id: str, status: str) -> dict[str, Any]:
-    """Wait for a status and return the task."""
     await caller.wait_for(task_id, status)
     shown: dict[str, Any] = (await caller.call("tasks/get", {"taskId": task_id}))["result"]
     return shown

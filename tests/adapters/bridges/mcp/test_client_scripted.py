@@ -223,7 +223,6 @@ async def test_a_result_that_is_none_is_refused_as_the_sdk_refuses_it() -> None:
 async def test_each_question_is_asked_once_and_answered_when_its_answer_is_there() -> None:
     asked: list[str] = []
     slow = asyncio.Event()
-    server: Scripted
 
     async def answer(context: ClientRequestContext, _: ElicitRequestParams) -> ElicitResult:
         asked.append(str(context.request_id))
@@ -232,7 +231,7 @@ async def test_each_question_is_asked_once_and_answered_when_its_answer_is_there
         return ElicitResult(action="decline")
 
     async def script(exchange: Exchange) -> None:
-        updates = [set(e.params["inputResponses"]) for e in server.of("tasks/update")]
+        updates = [set(e.params["inputResponses"]) for e in exchange.server.of("tasks/update")]
         match exchange.what:
             case "tools/call":
                 await exchange.result(CREATED)
@@ -256,14 +255,13 @@ async def test_each_question_is_asked_once_and_answered_when_its_answer_is_there
 
 
 async def test_a_question_for_the_roots_goes_to_the_handler_for_roots() -> None:
-    server: Scripted
     asked = shown_2026("input_required", inputRequests={"where": {"method": "roots/list"}})
 
     async def roots(_: ClientRequestContext) -> ListRootsResult:
         return ListRootsResult(roots=[Root(uri=FileUrl("file:///home/ada"))])
 
     async def script(exchange: Exchange) -> None:
-        await shows(COMPLETED if server.of("tasks/update") else asked)(exchange)
+        await shows(COMPLETED if exchange.server.of("tasks/update") else asked)(exchange)
 
     async with met(script, list_roots_callback=roots) as (server, client):
         assert text_of(await client.call_tool("work")) == "done"
@@ -306,15 +304,14 @@ async def test_a_question_without_an_answer_cancels_the_task_and_says_why(kind: 
 
 
 async def test_the_read_timeout_is_for_each_request_and_a_silent_one_is_made_again() -> None:
-    server: Scripted
 
     async def script(exchange: Exchange) -> None:
         if exchange.what == "tools/call":
             await exchange.result(CREATED)
-        elif len(server.of("tasks/get")) == 1:
+        elif len(exchange.server.of("tasks/get")) == 1:
             await exchange.closed.wait()  # never answered
         else:
-            await asyncio.wait_for(server.of("tasks/get")[0].closed.wait(), 10)
+            await asyncio.wait_for(exchange.server.of("tasks/get")[0].closed.wait(), 10)
             await exchange.result(COMPLETED)
 
     async with met(script) as (server, client):
@@ -354,7 +351,6 @@ async def test_cancelling_the_call_cancels_the_task() -> None:
 
 async def test_anyio_cancel_scope_around_a_call_cancels_the_task() -> None:
     """Unlike an asyncio cancellation, it is raised again at every await."""
-
     async with met(shows(shown_2026())) as (server, client), anyio.create_task_group() as group:
 
         async def stop() -> None:
@@ -463,10 +459,7 @@ async def test_clients_that_share_an_extension_poll_and_take_no_news() -> None:
         await exchange.event(exchange.answer({"resultType": "complete", **DONE}))
 
     shared = Tasks()
-    async with (
-        met(lie, shared) as (_, other),
-        met(shows(shown_2026()), shared) as (honest, client),
-    ):
+    async with met(lie, shared) as (_, other), met(shows(shown_2026()), shared) as (honest, client):
         call = asyncio.create_task(client.call_tool("work"))
         await honest.until("tasks/get")
         assert text_of(await other.call_tool("work")) == "done"
@@ -548,16 +541,15 @@ async def test_call_answered_at_once_is_a_completed_task_without_id() -> None:
 
 
 async def test_calls_inside_the_block_are_ordinary_calls() -> None:
-    server: Scripted
 
     async def script(exchange: Exchange) -> None:
-        if exchange.what == "tools/call" and len(server.of("tools/call")) == 1:
+        if exchange.what == "tools/call" and len(exchange.server.of("tools/call")) == 1:
             await exchange.result({"resultType": "complete", **DONE})
         else:
             await shows(COMPLETED)(exchange)
 
     tasks = Tasks()
-    async with met(script, tasks) as (server, client):
+    async with met(script, tasks) as (_, client):
         async with tasks.start(client, "work") as task:
             assert task.id is None
             assert text_of(await client.call_tool("work")) == "done"
@@ -567,7 +559,6 @@ async def test_calls_inside_the_block_are_ordinary_calls() -> None:
 
 
 async def test_questions_before_the_task_are_answered_as_in_every_call() -> None:
-    server: Scripted
     first = {
         "resultType": "input_required",
         "inputRequests": {"name": {"method": "elicitation/create", "params": FORM}},
@@ -578,7 +569,7 @@ async def test_questions_before_the_task_are_answered_as_in_every_call() -> None
         return ElicitResult(action="accept", content={"name": "Ada"})
 
     async def script(exchange: Exchange) -> None:
-        if exchange.what == "tools/call" and len(server.of("tools/call")) == 1:
+        if exchange.what == "tools/call" and len(exchange.server.of("tools/call")) == 1:
             await exchange.result(first)
         else:
             await shows(COMPLETED)(exchange)
@@ -613,10 +604,9 @@ async def test_client_validates_structured_content_against_the_output_schema() -
 
 @pytest.mark.parametrize("kind", ["busy", "cut off", "not json"])
 async def test_client_repeats_tasks_get_after_a_transient_failure(kind: str) -> None:
-    server: Scripted
 
     async def script(exchange: Exchange) -> None:
-        if exchange.what != "tasks/get" or len(server.of("tasks/get")) > 1:
+        if exchange.what != "tasks/get" or len(exchange.server.of("tasks/get")) > 1:
             await shows(COMPLETED)(exchange)
         elif kind == "busy":
             await exchange.reply(503, "busy", "text/plain")
@@ -625,16 +615,15 @@ async def test_client_repeats_tasks_get_after_a_transient_failure(kind: str) -> 
         else:
             await exchange.reply(200, json.dumps("?"))
 
-    async with met(script) as (server, client):
+    async with met(script) as (_, client):
         assert text_of(await client.call_tool("work")) == "done"
 
 
 @pytest.mark.parametrize("kind", ["closed", "half"])
 async def test_a_steady_way_outlives_a_connection_that_breaks(kind: str) -> None:
-    server: Scripted
 
     async def script(exchange: Exchange) -> None:
-        if exchange.what != "tasks/get" or len(server.of("tasks/get")) > 1:
+        if exchange.what != "tasks/get" or len(exchange.server.of("tasks/get")) > 1:
             await shows(COMPLETED)(exchange)
         elif kind == "half":
             await exchange.send("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n")

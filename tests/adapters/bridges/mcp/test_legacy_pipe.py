@@ -22,8 +22,6 @@ HELLO: Final[JSON] = {
 
 
 class Pipe:
-    """A server in a separate process."""
-
     def __init__(self) -> None:
         self.process = subprocess.Popen(
             [sys.executable, str(SERVER)],

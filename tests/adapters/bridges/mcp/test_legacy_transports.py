@@ -56,10 +56,7 @@ def test_question_fails_at_once_on_a_transport_without_server_requests(transport
 def test_server_declares_no_task_list_where_callers_are_indistinguishable(transport: JSON) -> None:
     async def act(server: LegacyServer, client: LegacyClient) -> None:
         hello = (await server.client().introduce({}))["result"]
-        assert hello["capabilities"]["tasks"] == {
-            "cancel": {},
-            "requests": {"tools": {"call": {}}},
-        }
+        assert hello["capabilities"]["tasks"] == {"cancel": {}, "requests": {"tools": {"call": {}}}}
         await client.create("count", {"to": 1, "pause_ms": 0})
         assert (await client.error("tasks/list"))["code"] == -32601
 

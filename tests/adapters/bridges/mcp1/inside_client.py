@@ -60,8 +60,6 @@ class Person:
 
 
 class RawServer:
-    """A server that sends plain JSON."""
-
     def __init__(self, read, write):
         self._read, self._write = read, write
         self._ids = count(1)
@@ -245,10 +243,7 @@ async def test_request_without_task_goes_directly_to_the_callback():
 async def test_another_session_sees_nothing():
     person = Person()
     callbacks = {"sampling": person.sample, "elicitation": person.elicit}
-    async with (
-        receive_tasks(**callbacks) as handlers,
-        connected(handlers, person) as (_, ours),
-    ):
+    async with receive_tasks(**callbacks) as handlers, connected(handlers, person) as (_, ours):
         made = await ours.ask("elicitation/create", **FORM, task={})
         task_id = made["result"]["task"]["taskId"]
         async with connected(handlers, person) as (_, theirs):
@@ -285,7 +280,6 @@ async def test_an_open_prompt_does_not_keep_anybody_from_leaving():
 @alive
 async def test_a_server_of_the_sdk_asks_by_tasks():
     """The SDK's own helpers create, poll and collect."""
-
     person = Person()
     server = Server("asker")
 

@@ -44,7 +44,6 @@ async def moved(store, *statuses):
 @alive
 async def test_a_task_takes_every_path_that_there_is_and_no_other():
     """2025-11-25: from working and input_required to every status, from final ones to none."""
-
     store = TaskmachineStore("memory:", limits=Limits(caps=Caps(live_of_owner=10_000)))
     for path in itertools.product(STATUSES, repeat=3):
         expected, now = [], "working"
@@ -161,7 +160,6 @@ async def test_status_change_wakes_all_waiters_and_a_message_change_does_not():
 @alive
 async def test_work_outside_of_any_request():
     """As the SDK's own `task_execution` does it, in another process with the same file."""
-
     store = TaskmachineStore("memory:")
     done, failed = [await store.create_task(WISH) for _ in range(2)]
     async with task_execution(done.taskId, store) as context:
@@ -221,10 +219,7 @@ async def test_the_work_of_a_dead_process_has_failed_before_anybody_can_ask(tmp_
     os.waitpid(child, 0)
 
     shown = await TaskmachineStore(url).get_task("orphan")
-    assert (shown.status, shown.statusMessage) == (
-        "failed",
-        "The worker of this task was lost.",
-    )
+    assert (shown.status, shown.statusMessage) == ("failed", "The worker of this task was lost.")
 
 
 @alive

@@ -13,15 +13,7 @@ from taskmachine.adapters.runtime.limits import Limits
 from taskmachine.adapters.runtime.maintenance import sweep
 from taskmachine.adapters.stores import Caps
 from taskmachine.statemachine import ConfigurationError, Times
-from tests.adapters.bridges.mcp1.served import (
-    Served,
-    accept,
-    alive,
-    never,
-    refusal,
-    text_of,
-    until,
-)
+from tests.adapters.bridges.mcp1.served import Served, accept, alive, never, refusal, text_of, until
 
 pytestmark = pytest.mark.filterwarnings("ignore:The experimental tasks API:DeprecationWarning")
 

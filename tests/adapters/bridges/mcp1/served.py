@@ -157,7 +157,6 @@ async def until(is_so):
 
 
 async def refusal(call):
-    """Return the JSON-RPC error of a call."""
     try:
         answer = await call
     except McpError as error:

@@ -164,9 +164,7 @@ class Program:
         raise AssertionError("no answer to tasks/result")
 
 
-def test_killed_server_keeps_results_and_fails_unfinished_tasks_on_restart(
-    tmp_path: Path,
-) -> None:
+def test_killed_server_keeps_results_and_fails_unfinished_tasks_on_restart(tmp_path: Path) -> None:
     with Program(tmp_path) as before:
         baked = before.bake(0)
         cake = before.answer(baked, wait=True)

@@ -92,7 +92,7 @@ def test_call_declines_questions_without_a_terminal(
         ([SERVER, "greet", "--args", "@/does/not/exist"], "cannot read /does/not/exist"),
         ([SERVER, "greet", "--token-file", "/does/not/exist"], "cannot read /does/not/exist"),
         (["'unbalanced", "greet"], "No closing quotation"),
-        (["", "greet"], "at least the program"),
+        (["", "greet"], "the command that starts the server is empty"),
         (["/does/not/exist --stdio", "greet"], "cannot start '/does/not/exist'"),
     ],
 )

@@ -191,7 +191,7 @@ def test_every_page_of_the_list_exists() -> None:
 def test_every_test_that_is_named_reads_the_page(page: str, test: str) -> None:
     path, _, name = test.partition("::")
     source = (REPOSITORY / path).read_text()
-    assert f"\ndef {name}(" in source, f"there is no {test}"
+    assert f"def {name}(" in source, f"there is no {test}"
     if test != _GENERATED:  # read by tests/update_docs.py
         assert re.search(rf"\b{re.escape(page.rpartition('/')[2])}\b|\bPAGES\b|\bREADME\b", source)
 

@@ -5,6 +5,7 @@ Choose with HYPOTHESIS_PROFILE.  A failure prints the blob or the seed that repe
 """
 
 import os
+import signal
 
 from hypothesis import HealthCheck, Phase, settings
 
@@ -23,3 +24,7 @@ settings.register_profile("thorough", _common, max_examples=5000, stateful_step_
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev"))
 
 pytest_plugins = ["tests.lanes"]
+
+# Shells start background jobs with SIGINT ignored, and the processes of tests would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -9,6 +9,7 @@ import pytest
 
 from taskmachine.adapters.conformance.checking import check, check_client, revisions_of
 from taskmachine.adapters.conformance.errors import CannotCheck
+from taskmachine.adapters.conformance.judging import Verdict
 from taskmachine.adapters.conformance.run import Options
 from taskmachine.adapters.conformance.target import Target
 
@@ -18,7 +19,10 @@ QUICK: Final = Options(budget_s=4, examples=1)
 
 @pytest.mark.parametrize(
     "target",
-    [SERVER, pytest.param(Target.at(SERVER), marks=[pytest.mark.slow, pytest.mark.bugs])],
+    [
+        pytest.param(SERVER, id="command"),
+        pytest.param(Target.at(SERVER), id="target", marks=[pytest.mark.slow, pytest.mark.bugs]),
+    ],
 )
 def test_check_accepts_a_command_target_and_reports_its_progress(target: str | Target) -> None:
     told: list[str] = []
@@ -26,7 +30,8 @@ def test_check_accepts_a_command_target_and_reports_its_progress(target: str | T
         target, generation="2025-11-25", options=QUICK, known=["some-id"], on_progress=told.append
     )
     report = asyncio.run(checked)
-    assert report.exit_status() == 0
+    failed = [f for run in report.runs for f in run.findings if f.verdict is Verdict.FAIL]
+    assert (report.exit_status(), failed) == (0, [])
     assert report.target == SERVER
     assert report.known == {"some-id"}
     assert [run.revision for run in report.runs] == ["2025-11-25"]

@@ -364,7 +364,7 @@ DETECTED_BY: Final = {
 @pytest.mark.parametrize("server", ["HTTP", "stdio"])
 @pytest.mark.parametrize("bug", DETECTED_BY)
 def test_a_planted_bug_is_detected(bug: str, server: str, store: str, tmp_path: Path) -> None:
-    bounds = settings(PLANTED, max_examples=40, stateful_step_count=20)
+    bounds = settings(PLANTED, max_examples=200, stateful_step_count=20)
     with (
         serving(tmp_path, store, {server: bug}) as servers,
         pytest.raises((AssertionError, FlakyFailure)) as failure,

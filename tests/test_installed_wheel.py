@@ -10,7 +10,7 @@ import venv
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -138,7 +138,7 @@ def test_the_source_distribution_builds_the_same_wheel(folder: Path, wheel: Path
     [archive] = folder.glob("*.tar.gz")
     with tarfile.open(archive) as files:
         # Python 3.11.0 to 3.11.3 have no filters.
-        filtered = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+        filtered: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
         files.extractall(folder / "unpacked", **filtered)
     [unpacked] = (folder / "unpacked").iterdir()
     assert (unpacked / "tests" / "test_installed_wheel.py").exists(), "the sdist contains the tests"

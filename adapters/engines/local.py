@@ -41,7 +41,7 @@ class LocalEngine:
 
     async def start(self) -> None:
         """Register the worker and accept tasks."""
-        await self._worker.enlist()
+        await self._worker.register()
         self._service.on_dispatch(self.dispatch)
         self._service.on_submit(self.reserve)
 

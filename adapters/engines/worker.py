@@ -105,16 +105,16 @@ class TaskWorker:
         """Claim a task; return None if it is no longer queued."""
         return claim(self._service, task_id, self._worker.id)
 
-    async def enlist(self) -> None:
+    async def register(self) -> None:
         """Register the worker; claims of an unregistered worker are orphans."""
-        await self._service.store.enlist(self._worker)
+        await self._service.store.register_worker(self._worker)
 
     async def beat(self) -> float:
         """Send a heartbeat; register under a new id if the lease was lost."""
         if not await self._service.store.beat(self._worker.id):
             log.warning("worker %s lost its lease; registering under a new id", self._worker.id)
             worker = self._new_worker()
-            await self._service.store.enlist(worker)
+            await self._service.store.register_worker(worker)
             self._worker = worker  # only now: claims of an unregistered worker are orphans
         return BEAT_S
 
@@ -147,7 +147,7 @@ class TaskWorker:
             for task in await store.held(worker, MOST_QUEUED):
                 why = "The server was stopped."
                 await give_back(self._service, task, lost=False, why=why)
-            await store.strike(worker)
+            await store.remove_worker(worker)
         except StoreError as error:  # another process releases them when the lease expires
             log.warning("worker %s could not release its tasks: %s", worker, error)
 

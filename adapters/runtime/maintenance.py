@@ -121,7 +121,7 @@ async def recover(service: TaskService, leases: Leases) -> int:
     store = service.store
     now_s = asyncio.get_running_loop().time()
     for worker_id in leases.lost(await store.workers(), now_s):
-        await store.strike(worker_id)
+        await store.remove_worker(worker_id)
     count = 0
     # Another process may have removed a worker and died before releasing its tasks.
     while orphans := await store.orphans(BATCH):

@@ -178,13 +178,13 @@ class Store(Protocol):
         Entries that `is_kept` refuses are omitted.
         """
 
-    async def enlist(self, worker: Worker) -> None:
+    async def register_worker(self, worker: Worker) -> None:
         """Register a worker, or replace the one of the same id."""
 
     async def beat(self, worker_id: str) -> bool:
         """Record a heartbeat; return False if the worker is not registered.  Touches no task."""
 
-    async def strike(self, worker_id: str) -> None:
+    async def remove_worker(self, worker_id: str) -> None:
         """Remove a worker, which has stopped or is considered dead."""
 
     async def workers(self) -> Sequence[Worker]:

@@ -133,7 +133,7 @@ class MemoryStore:
         self._check_open()
         return tuple(self._histories.get(task_id, ()))
 
-    async def enlist(self, worker: Worker) -> None:
+    async def register_worker(self, worker: Worker) -> None:
         self._check_open()
         self._workers[worker.id] = worker
 
@@ -144,7 +144,7 @@ class MemoryStore:
             self._workers[worker_id] = attrs.evolve(worker, beat=worker.beat + 1)
         return worker is not None
 
-    async def strike(self, worker_id: str) -> None:
+    async def remove_worker(self, worker_id: str) -> None:
         self._check_open()
         self._workers.pop(worker_id, None)
 

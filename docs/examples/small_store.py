@@ -26,7 +26,7 @@ from taskmachine.statemachine import Entry
 from taskmachine.stores import Conflict, KeptSession, MemoryStore, StoreError, Worker
 
 Write = Literal[
-    "adopt", "commit", "enlist", "beat", "strike", "enqueue", "dequeue",
+    "adopt", "commit", "register_worker", "beat", "remove_worker", "enqueue", "dequeue",
     "keep_session", "end_session", "adopt_secret",
 ]  # fmt: skip
 
@@ -48,17 +48,17 @@ class JournalStore(MemoryStore):
         self.note("commit", task, entries, expected)
         await super().commit(task, entries, expected)
 
-    async def enlist(self, worker: Worker) -> None:
-        self.note("enlist", worker)
-        await super().enlist(worker)
+    async def register_worker(self, worker: Worker) -> None:
+        self.note("register_worker", worker)
+        await super().register_worker(worker)
 
     async def beat(self, worker_id: str) -> bool:
         self.note("beat", worker_id)
         return await super().beat(worker_id)
 
-    async def strike(self, worker_id: str) -> None:
-        self.note("strike", worker_id)
-        await super().strike(worker_id)
+    async def remove_worker(self, worker_id: str) -> None:
+        self.note("remove_worker", worker_id)
+        await super().remove_worker(worker_id)
 
     async def enqueue(self, task_id: str, message: bytes, maximum: int) -> int:
         self.note("enqueue", task_id, message, maximum)

@@ -79,7 +79,7 @@ async def populate(server: Server, size: Size) -> TaskService:
     """Insert the rows that the store would have written, without histories."""
     store = await open_postgresql(f"{server.url(size.schema)}&pool_size=1")
     for number in range(WORKERS):
-        await store.enlist(Worker(f"worker {number}", "elsewhere", 1))
+        await store.register_worker(Worker(f"worker {number}", "elsewhere", 1))
     copy = f"COPY {size.schema}.tasks ({_COLUMNS}) FROM STDIN (FORMAT binary)"
     kinds = ["text", "text", "int8", "int8", "bool", "int8", "bool", "text", "bool", "bytea"]
     with psycopg.connect(server.url(), autocommit=True) as connection:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 from unittest import mock
 
-from taskmachine.adapters.engines import worker as workshop
+from taskmachine.adapters.engines import worker as worker_module
 from taskmachine.adapters.runtime.runtime import Runtime, RuntimeConfig, start_runtime
 from taskmachine.adapters.stores import open_store
 from taskmachine.adapters.stores.memory import MemoryStore
@@ -62,7 +62,7 @@ async def _runtime(bug: Bug, errors: ErrorLog, url: str | None = None) -> AsyncI
     try:
         yield runtime
     finally:
-        with mock.patch.object(workshop, "GRACE_S", 0.05):  # do not wait for running tools
+        with mock.patch.object(worker_module, "GRACE_S", 0.05):  # do not wait for running tools
             await runtime.stop()
         await store.close()
 

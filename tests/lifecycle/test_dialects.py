@@ -68,7 +68,7 @@ from tests import strategies
 from tests.lifecycle import planted_bugs
 from tests.lifecycle.planted_bugs import PLANTED
 from tests.oracle import LIFECYCLES, SPEC
-from tests.protocol.memory_driver import Connection as Line
+from tests.protocol.memory_driver import Connection as ServerConnection
 from tests.protocol.memory_driver import MemoryDriver
 
 BOUND_MS = 10**9
@@ -86,7 +86,7 @@ class Connection:
 
     name: str
     dialect: str
-    line: Line
+    line: ServerConnection
     requestor: Requestor
     owner: str
     up: list[bytes] = attrs.field(factory=list)

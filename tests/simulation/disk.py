@@ -81,8 +81,8 @@ class Disk:
                 for question in task.questions
             )
         self._count(before, task, entries)
-        enlisted = {worker.id for worker in await self.store.workers()}
-        is_lost = before.worker not in enlisted or (task.id, before.fence) in self.doubts
+        registered = {worker.id for worker in await self.store.workers()}
+        is_lost = before.worker not in registered or (task.id, before.fence) in self.doubts
         if task.losses > before.losses and not is_lost:
             self.wrong.append(f"task {task.id} was taken from a live worker")
         for why in self._complaints(workers, before, task, entries):

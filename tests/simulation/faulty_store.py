@@ -158,15 +158,15 @@ class FaultyStore:
     async def history(self, task_id: str) -> Sequence[Entry]:
         return await self._do(lambda: self._store.history(task_id))
 
-    async def enlist(self, worker: Worker) -> None:
+    async def register_worker(self, worker: Worker) -> None:
         self.workers_here.add(worker.id)
-        await self._do(lambda: self._store.enlist(worker))
+        await self._do(lambda: self._store.register_worker(worker))
 
     async def beat(self, worker_id: str) -> bool:
         return await self._do(lambda: self._store.beat(worker_id))
 
-    async def strike(self, worker_id: str) -> None:
-        await self._do(lambda: self._store.strike(worker_id))
+    async def remove_worker(self, worker_id: str) -> None:
+        await self._do(lambda: self._store.remove_worker(worker_id))
 
     async def workers(self) -> Sequence[Worker]:
         return await self._do(self._store.workers)

@@ -78,7 +78,10 @@ def test_a_full_disk_creates_no_partial_task_and_space_helps(tmp_path: Path) -> 
                 lambda: [line for line in server.log[logged:] if str(server.store) in line],
                 "the server tries to write the result",
             )
-        eventually(lambda: session.status(before) == "completed", "the result was not lost")
+        try:
+            eventually(lambda: session.status(before) == "completed", "the result is written")
+        except AssertionError as error:
+            raise AssertionError("\n".join(server.log)) from error
         assert (tmp_path / "gate.runs").read_text() == "run\n", "the tool ran once"
         [listed] = session.ask("tasks/list")["result"]["tasks"]
         assert listed["taskId"] == before

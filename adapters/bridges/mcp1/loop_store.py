@@ -119,7 +119,7 @@ class LoopStore:
 async def _enlisted(service: TaskService, worker: Worker) -> AsyncIterator[None]:
     """Register the worker, and finally give back all its tasks."""
     store = service.store
-    await store.enlist(worker)
+    await store.register_worker(worker)
     try:
         yield
     finally:
@@ -127,7 +127,7 @@ async def _enlisted(service: TaskService, worker: Worker) -> AsyncIterator[None]
             while held := await store.held(worker.id, _MOST_HELD):
                 for task in held:
                     await give_back(service, task, lost=False, why="The server was stopped.")
-            await store.strike(worker.id)
+            await store.remove_worker(worker.id)
         except StoreError as error:  # other processes will recover the tasks
             log.warning("worker %s could not give back its tasks: %s", worker.id, error)
 
@@ -136,7 +136,7 @@ async def _beat(opened: Opened) -> float:
     store = opened.service.store
     if not await store.beat(opened.worker.id):
         # Reuse the id: tasks that are not recovered yet are still running here.
-        await store.enlist(opened.worker)
+        await store.register_worker(opened.worker)
     return BEAT_S
 
 

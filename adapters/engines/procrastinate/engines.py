@@ -73,7 +73,7 @@ class WorkerEngine(ReplicaEngine):
 
     async def start(self) -> None:
         await super().start()
-        await self._worker.enlist()
+        await self._worker.register()
 
     @property
     def periodic_jobs(self) -> Mapping[str, PeriodicJob]:

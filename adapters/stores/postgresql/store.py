@@ -135,13 +135,13 @@ class PostgreSQLStore:
 
     # --- workers and messages ----------------------------------------------------------------
 
-    async def enlist(self, worker: Worker) -> None:
+    async def register_worker(self, worker: Worker) -> None:
         await self._count(sql.ENLIST, *attrs.astuple(worker))
 
     async def beat(self, worker_id: str) -> bool:
         return await self._count(sql.BEAT, worker_id) == 1
 
-    async def strike(self, worker_id: str) -> None:
+    async def remove_worker(self, worker_id: str) -> None:
         await self._count(sql.STRIKE, worker_id)
 
     async def workers(self) -> Sequence[Worker]:

@@ -41,12 +41,12 @@ __all__ = [
     "create",
     "dequeue",
     "end_session",
-    "enlist",
     "enqueue",
     "forget_sessions",
     "keep_session",
+    "register_worker",
+    "remove_worker",
     "reread",
-    "strike",
 ]
 
 
@@ -129,7 +129,7 @@ def adopt_secret(batch: Batch, secret: bytes) -> None:
     batch.execute(sql.NEW_SECRET, (secret,))
 
 
-def enlist(batch: Batch, worker: Worker) -> None:
+def register_worker(batch: Batch, worker: Worker) -> None:
     batch.execute(sql.ENLIST, attrs.astuple(worker))
 
 
@@ -137,7 +137,7 @@ def beat(batch: Batch, worker_id: str) -> bool:
     return batch.execute(sql.BEAT, (worker_id,)).rowcount == 1
 
 
-def strike(batch: Batch, worker_id: str) -> None:
+def remove_worker(batch: Batch, worker_id: str) -> None:
     batch.execute(sql.STRIKE, (worker_id,))
 
 

@@ -135,14 +135,14 @@ class SQLiteStore:
         rows = self._rows(sql.HISTORY, task_id)
         return _entries(rows[0][0]) if rows else ()
 
-    async def enlist(self, worker: Worker) -> None:
-        await self._writer.submit(partial(operations.enlist, worker=worker))
+    async def register_worker(self, worker: Worker) -> None:
+        await self._writer.submit(partial(operations.register_worker, worker=worker))
 
     async def beat(self, worker_id: str) -> bool:
         return await self._writer.submit(partial(operations.beat, worker_id=worker_id))
 
-    async def strike(self, worker_id: str) -> None:
-        await self._writer.submit(partial(operations.strike, worker_id=worker_id))
+    async def remove_worker(self, worker_id: str) -> None:
+        await self._writer.submit(partial(operations.remove_worker, worker_id=worker_id))
 
     async def workers(self) -> Sequence[Worker]:
         return [Worker(*row) for row in self._rows(sql.WORKERS)]

@@ -165,9 +165,9 @@ class StoreContract(WritingContract, ReadingContract, SessionContract):
             lambda: store.overdue(0, 9),
             lambda: store.forgettable(0, 9),
             lambda: store.history("t1"),
-            lambda: store.enlist(Worker("w1", "here", 1)),
+            lambda: store.register_worker(Worker("w1", "here", 1)),
             lambda: store.beat("w1"),
-            lambda: store.strike("w1"),
+            lambda: store.remove_worker("w1"),
             lambda: store.workers(),
             lambda: store.enqueue("t1", b"", 9),
             lambda: store.dequeue("t1", 9),
@@ -211,7 +211,7 @@ class PersistentStoreContract(StoreContract, PersistentSessionContract):
             await created(store, "t1", call=call)
             task = await moved(store, started(await created(store, "t2")))
             await store.enqueue("t2", b"message", 9)
-            await store.enlist(Worker("w1", "here", 1))
+            await store.register_worker(Worker("w1", "here", 1))
             await store.beat("w1")
             before, secret = await state_of(store), await store.secret()
             assert secret == b"s" * 32

@@ -253,8 +253,8 @@ class StoreMachine(RuleBasedStateMachine):
             _are_some_of(self.model.held(worker), await self.store.held(worker, 100), 100)
         for key in _KEYS:
             assert await self.store.session(key) == self.model.session(key)
-        enlisted = sorted(await self.store.workers(), key=_worker_id)
-        assert enlisted == sorted(self.model.enlisted.values(), key=_worker_id)
+        registered = sorted(await self.store.workers(), key=_worker_id)
+        assert registered == sorted(self.model.registered.values(), key=_worker_id)
 
     # --- messages and workers ----------------------------------------------------------------
 
@@ -266,9 +266,13 @@ class StoreMachine(RuleBasedStateMachine):
     def dequeue(self, task_id: str, limit: int) -> None:
         self.both("dequeue", task_id, limit)
 
-    @rule(worker_id=_workers, act=st.sampled_from(["enlist", "beat", "strike"]), pid=_limits)
+    @rule(
+        worker_id=_workers,
+        act=st.sampled_from(["register_worker", "beat", "remove_worker"]),
+        pid=_limits,
+    )
     def work(self, worker_id: str, act: str, pid: int) -> None:
-        self.both(act, Worker(worker_id, "here", pid) if act == "enlist" else worker_id)
+        self.both(act, Worker(worker_id, "here", pid) if act == "register_worker" else worker_id)
 
     # --- sessions ----------------------------------------------------------------------------
 
@@ -324,7 +328,7 @@ class StoreMachine(RuleBasedStateMachine):
         """Export everything to another store, and continue with that one."""
         self.runner.run(self._move())
         self.model.messages = {task_id: [] for task_id in self.model.tasks}
-        self.model.enlisted.clear()
+        self.model.registered.clear()
         self.model.sessions.clear()
         self._forget_followers()
 

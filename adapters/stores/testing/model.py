@@ -31,7 +31,7 @@ class Model:
         self.tasks: dict[str, Task] = {}
         self.entries: dict[str, list[Entry]] = {}
         self.messages: dict[str, list[bytes]] = {}
-        self.enlisted: dict[str, Worker] = {}
+        self.registered: dict[str, Worker] = {}
         self.sessions: dict[str, KeptSession] = {}
         self.following: dict[int, str] = {}
         self.told: dict[int, list[Task | None]] = {}
@@ -94,7 +94,7 @@ class Model:
 
     def orphans(self) -> Sequence[Task]:
         held = [task for task in self._live(is_live=True) if task.worker is not None]
-        return [task for task in held if task.worker not in self.enlisted]
+        return [task for task in held if task.worker not in self.registered]
 
     def overdue(self, now: int, limit: int) -> Sequence[Task]:
         return _due(self._live(is_live=True), now)[:limit]
@@ -105,18 +105,18 @@ class Model:
     def history(self, task_id: str) -> Sequence[Entry]:
         return self.entries.get(task_id, [])
 
-    def enlist(self, worker: Worker) -> None:
-        self.enlisted[worker.id] = worker
+    def register_worker(self, worker: Worker) -> None:
+        self.registered[worker.id] = worker
 
     def beat(self, worker_id: str) -> bool:
-        if worker_id not in self.enlisted:
+        if worker_id not in self.registered:
             return False
-        worker = self.enlisted[worker_id]
-        self.enlisted[worker_id] = attrs.evolve(worker, beat=worker.beat + 1)
+        worker = self.registered[worker_id]
+        self.registered[worker_id] = attrs.evolve(worker, beat=worker.beat + 1)
         return True
 
-    def strike(self, worker_id: str) -> None:
-        self.enlisted.pop(worker_id, None)
+    def remove_worker(self, worker_id: str) -> None:
+        self.registered.pop(worker_id, None)
 
     def enqueue(self, task_id: str, message: bytes, maximum: int) -> int:
         if task_id not in self.tasks:

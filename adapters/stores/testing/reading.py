@@ -116,15 +116,15 @@ class ReadingContract:
     @scenario
     async def test_orphans_are_held_tasks_without_an_enlisted_worker(self, store: Store) -> None:
         for worker_id in ("w1", "w2"):
-            await store.enlist(Worker(worker_id, "here", 1))
+            await store.register_worker(Worker(worker_id, "here", 1))
         workers = ("w1", "w2", "w1", "w3", "w3")
         tasks = [
             await moved(store, started(await created(store, f"t{number}"), worker))
             for number, worker in enumerate(workers)
         ]
         await created(store, "queued")
-        assert sorted(await ids(store.orphans(9))) == ["t3", "t4"], "w3 was never enlisted"
-        await store.strike("w1")
+        assert sorted(await ids(store.orphans(9))) == ["t3", "t4"], "w3 was never registered"
+        await store.remove_worker("w1")
         assert sorted(await ids(store.orphans(9))) == ["t0", "t2", "t3", "t4"]
         assert len(await store.orphans(3)) == 3
         await moved(store, ended(tasks[0]))
@@ -158,7 +158,7 @@ class ReadingContract:
     async def test_workers_beat_until_they_are_struck_off(self, store: Store) -> None:
         assert not await store.beat("w1")
         for worker_id, pid in (("w1", 1), ("w2", 2)):
-            await store.enlist(Worker(worker_id, "here", pid))
+            await store.register_worker(Worker(worker_id, "here", pid))
         task = await moved(store, started(await created(store)))
         assert await store.beat("w1")
         assert await store.beat("w1")
@@ -167,9 +167,9 @@ class ReadingContract:
             "w2": ("here", 2, 0),
         }
         assert await store.load("t1") == task, "a beat touches no task"
-        await store.enlist(Worker("w2", "there", 3, 7))
-        await store.strike("w1")
-        await store.strike("w1")
+        await store.register_worker(Worker("w2", "there", 3, 7))
+        await store.remove_worker("w1")
+        await store.remove_worker("w1")
         assert not await store.beat("w1")
         assert list(await store.workers()) == [Worker("w2", "there", 3, 7)]
         assert await ids(store.held("w1", 9)) == ["t1"]

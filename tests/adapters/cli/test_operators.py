@@ -296,12 +296,12 @@ def test_store_migrate_copies_everything_and_refuses_a_filled_target(run: Run) -
 
 @pytest.mark.usefixtures("ids")
 def test_a_store_in_use_does_not_migrate(run: Run) -> None:
-    async def enlist() -> None:
+    async def act() -> None:
         store = await open_sqlite("sqlite:tasks.db")
-        await store.enlist(Worker("somebody", "another machine", 1))
+        await store.register_worker(Worker("w", "another machine", 1))
         await store.close()
 
-    asyncio.run(enlist())
+    asyncio.run(act())
     refused = run("store", "migrate", "sqlite:tasks.db", "sqlite:new.db", code=1)
     assert "stop it first" in refused
     assert not Path("new.db").exists()

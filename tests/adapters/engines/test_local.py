@@ -697,7 +697,7 @@ async def test_a_worker_that_no_longer_beats_loses_its_tasks_after_fifteen_secon
         return "done"
 
     async with started(tools, store=store) as (world, runtime):
-        await store.enlist(Worker("ghost", "elsewhere", 7))
+        await store.register_worker(Worker("ghost", "elsewhere", 7))
         made = []
         for name in ("work", "once"):
             now, again = world.clock.now, tools[name].is_repeatable
@@ -722,7 +722,7 @@ async def test_a_task_is_tried_three_times() -> None:
         task = await runtime.service.create("alice", call("elsewhere"))
         claims = 0
         while not task.is_terminal:
-            held = await claim(runtime.service, task.id, f"never-enlisted-{claims}")
+            held = await claim(runtime.service, task.id, f"never-registered-{claims}")
             claims += held is not None
             task = await runtime.service.wait("alice", task.id, after=task.version + 1)
         assert claims == 3
@@ -743,7 +743,7 @@ async def test_worker_that_lost_its_lease_registers_under_a_new_id() -> None:
     async with started(tools, store=store) as (world, runtime):
         task = await until(runtime, await world.create(runtime, "work"), is_working)
         [worker] = await store.workers()
-        await store.strike(worker.id)  # as another process would
+        await store.remove_worker(worker.id)  # as another process would
         ended = await runtime.service.collect("alice", task.id)
         assert (ended.state, ended.losses) == (State.COMPLETED, 1)
         [anew] = await store.workers()

@@ -193,7 +193,7 @@ def test_the_tasks_of_lost_workers_go_to_others_questions_stay_open() -> None:
 
     async def main() -> None:
         memory = MemoryService()
-        await memory.store.enlist(Worker("dead", "h", 1))
+        await memory.store.register_worker(Worker("dead", "h", 1))
         work, ask, once = [await memory.create(is_repeatable=r) for r in (True, True, False)]
         await memory.claim(work.id, "dead")
         await (await memory.claim(ask.id, "dead")).ask([FORM])

@@ -187,9 +187,9 @@ class DoesNotCountBeats(MemoryStore):
 
 
 class ForgetsWhoIsOrphaned(MemoryStore):
-    async def strike(self, worker_id: str) -> None:
+    async def remove_worker(self, worker_id: str) -> None:
         self._workers[worker_id] = Worker(worker_id, "", 0)
-        await super().strike(worker_id)
+        await super().remove_worker(worker_id)
         self._held.pop(worker_id, None)
 
 

@@ -141,7 +141,7 @@ def test_cancelled_caller_does_not_stop_its_store_operation(path: Path) -> None:
         writes[1].cancel()
         results = await asyncio.gather(*writes, return_exceptions=True)
         assert isinstance(results[1], asyncio.CancelledError)
-        await store.strike("nobody")  # all of them are answered now
+        await store.remove_worker("nobody")  # all of them are answered now
         assert [await store.load(task.id) for task in tasks] == [started(t).task for t in tasks]
         assert told == [started(tasks[1]).task]
         leave()
@@ -201,7 +201,9 @@ def test_closing_the_store_completes_submitted_operations(path: Path) -> None:
 def test_closing_the_store_completes_an_operation_submitted_just_before(path: Path) -> None:
     async def run() -> None:
         store = await open_sqlite(f"sqlite:{path}")
-        write = store._writer.submit(partial(operations.enlist, worker=Worker("w1", "here", 1)))
+        write = store._writer.submit(
+            partial(operations.register_worker, worker=Worker("w1", "here", 1))
+        )
         await store.close()
         await asyncio.wait_for(write, 5)
         store = await open_sqlite(f"sqlite:{path}")

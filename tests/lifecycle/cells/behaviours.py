@@ -382,7 +382,7 @@ async def not_found(peer: Peer, task_id: str) -> None:
 @behaviour("working", "input_required", *ENDS)
 async def unclaimable_tasks_do_not_crowd_out_the_queue(env: Environment, state: str) -> None:
     """The engine reads a bounded part of the queue, the oldest first."""
-    await env.enlist("w")
+    await env.register_worker("w")
     now = env.clock()
     for number in range(BATCH):
         steps = [lifecycle.submit(f"c{number:04}", "bob", Call("other"), now, ttl_ms=None)]

@@ -238,9 +238,9 @@ class Environment:
         with suppress(IllegalTransition):
             await self.elsewhere.move(task_id, steps)
 
-    async def enlist(self, worker: str) -> None:
+    async def register_worker(self, worker: str) -> None:
         """Register a live worker of another process."""
-        await self.store.enlist(Worker(worker, "elsewhere", 1))
+        await self.store.register_worker(Worker(worker, "elsewhere", 1))
 
 
 @asynccontextmanager

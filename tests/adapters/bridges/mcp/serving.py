@@ -10,7 +10,7 @@ from unittest import mock
 import mcp_types as types
 from mcp.server.mcpserver import MCPServer
 
-from taskmachine.adapters.engines import worker as workshop
+from taskmachine.adapters.engines import worker as worker_module
 from tests.adapters.transports import loopback
 from tests.adapters.transports.wire import Caller, callers
 
@@ -32,7 +32,7 @@ def bounded(test: Callable[_P, Awaitable[None]]) -> Callable[_P, None]:
             async with asyncio.timeout(PATIENCE_S):
                 await test(*args, **fixtures)
 
-        with mock.patch.object(workshop, "GRACE_S", 0.05):
+        with mock.patch.object(worker_module, "GRACE_S", 0.05):
             asyncio.run(main())
 
     return run

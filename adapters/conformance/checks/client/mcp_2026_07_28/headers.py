@@ -8,10 +8,8 @@ from taskmachine.adapters.conformance.clients.view import VERSION, as_client
 from taskmachine.adapters.conformance.history import Entry, Exchange, History
 from taskmachine.adapters.conformance.judging import Observation, bad, client_check, good
 from taskmachine.adapters.conformance.wire.annotations import (
-    has_valid_annotations as is_rightly_marked,
-)
-from taskmachine.adapters.conformance.wire.annotations import (
-    header_parameters as followed_marks,
+    has_valid_annotations,
+    header_parameters,
 )
 from taskmachine.adapters.conformance.wire.header_values import decode_value, is_encoded, to_text
 from taskmachine.adapters.conformance.wire.metadata import NAMED_BY
@@ -233,7 +231,7 @@ def _expected(history: History, call: Exchange) -> dict[str, str | None]:
     tool = _tools_before(history, call.request).get(name) if isinstance(name, str) else None
     schema = {} if tool is None else tool["inputSchema"]
     headers = {}
-    for path, header in followed_marks(schema).items():
+    for path, header in header_parameters(schema).items():
         value: Any = call.params.get("arguments")
         for step in path:
             value = value.get(step) if isinstance(value, dict) else None
@@ -273,7 +271,7 @@ def call_headers_built(history: History) -> Iterator[Observation]:
 
 
 @client_check("2026-07-28:param-headers-supported", needs=_MARKED)
-def marks_supported(history: History) -> Iterator[Observation]:
+def annotations_supported(history: History) -> Iterator[Observation]:
     """Record calls of tools with annotations."""
     for call in _requests(history):
         if call.method == "tools/call" and _expected(history, call):
@@ -291,8 +289,8 @@ def header_is_omitted(history: History, is_present: bool) -> Iterator[Observatio
         if call.method != "tools/call" or not isinstance(arguments, dict):
             continue
         tool = _tools_before(history, call.request).get(str(call.params.get("name")))
-        for path, mark in followed_marks(None if tool is None else tool["inputSchema"]).items():
-            header = f"mcp-param-{mark}".lower()
+        for path, name in header_parameters(None if tool is None else tool["inputSchema"]).items():
+            header = f"mcp-param-{name}".lower()
             if len(path) != 1 or arguments.get(path[0]) is not None:
                 continue
             if (path[0] in arguments) is not is_present:
@@ -323,14 +321,14 @@ def integers_safe(history: History) -> Iterator[Observation]:
     "2026-07-28:x-mcp-header-invalid-excluded",
     needs="a client over HTTP that calls all usable tools",
 )
-def wrong_marks_rejected(history: History) -> Iterator[Observation]:
+def invalid_annotations_rejected(history: History) -> Iterator[Observation]:
     """Check that a tool with invalid annotations is not called."""
     for call in _requests(history):
         tools = _tools_before(history, call.request)
         tool = tools.get(str(call.params.get("name"))) if call.method == "tools/call" else None
         if tool is None:
             continue
-        if not is_rightly_marked(tool["inputSchema"]):
+        if not has_valid_annotations(tool["inputSchema"]):
             yield bad(f"the client called {tool['name']!r}, whose annotations are invalid", call)
-        elif not all(is_rightly_marked(one["inputSchema"]) for one in tools.values()):
+        elif not all(has_valid_annotations(one["inputSchema"]) for one in tools.values()):
             yield good(call)

@@ -16,7 +16,7 @@ from taskmachine.protocol.errors import (
     MissingCapability,
 )
 from taskmachine.protocol.jsonrpc import Request, ResultResponse, encode_message
-from taskmachine.statemachine import Call, LimitExceeded, NotFound, Task, lifecycle
+from taskmachine.statemachine import Call, LimitExceeded, NotFound, Outcome, Task, lifecycle
 from tests.oracle import judge
 from tests.protocol.memory_driver import OFFER
 from tests.protocol.plain_2026_07_28 import CAPABILITIES_KEY, TASKS, VERSION_KEY
@@ -216,3 +216,9 @@ def test_capabilities_that_are_no_object_declare_nothing(capabilities: Any) -> N
     meta = {**META, CAPABILITIES_KEY: capabilities}
     with pytest.raises(MissingCapability):
         read(Request(1, "tasks/get", {"taskId": "x", "_meta": meta}))
+
+
+@pytest.mark.parametrize("result", ['{"content":[],"_meta":{}}', '{"_meta":{},"content":[]}'])
+def test_an_inlined_result_is_complete_wherever_its_content_stands(result: str) -> None:
+    done = lifecycle.complete(task(), 1_700_000_000_456, Outcome.of_result(result.encode())).task
+    assert shown(done)["result"] == {"resultType": "complete", "content": [], "_meta": {}}

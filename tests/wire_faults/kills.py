@@ -78,16 +78,17 @@ def _wait_in_session(
     task_id = session.create("brief", number=number)
     created.wait(PATIENCE_S)
     again = 0
+    responses = list[dict[str, Any]]()
     deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
+    while len(responses) < 2 and time.monotonic() < deadline:
         try:
-            response = _result(session, task_id)
-            break
+            responses.append(_result(session, task_id))
         except (OSError, EOFError):  # the server is down: the only allowed failure
             again += 1
             time.sleep(0.05)
-    assert text_of(response["result"]) == f"number {number}", response
-    assert _result(session, task_id)["result"] == response["result"], "the result does not change"
+    first, second = responses
+    assert text_of(first["result"]) == f"number {number}", first
+    assert second["result"] == first["result"], "the result does not change"
     return again
 
 

@@ -13,8 +13,6 @@ __all__ = ["MAX_CALLER", "Caller"]
 MAX_CALLER: Final = 16 * 1024
 """Maximum size of subject, claims and scopes together, in bytes of JSON."""
 
-_NO_CLAIMS: Final[Mapping[str, Any]] = MappingProxyType({})
-
 
 @attrs.frozen
 class Caller:
@@ -26,7 +24,7 @@ class Caller:
 
     owner: str
     subject: str | None = attrs.field(default=None, repr=False)  # logs show the owner only
-    claims: Mapping[str, Any] = attrs.field(default=_NO_CLAIMS, repr=False)
+    claims: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
     scopes: frozenset[str] = attrs.field(default=frozenset(), repr=False)
 
     @classmethod

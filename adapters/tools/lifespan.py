@@ -84,6 +84,7 @@ class Lifespan:
         if unfinished:
             log.error("%s took more than %g s to end", _place(self._function), LEAVE_S)
             self._running.cancel()
+            await asyncio.wait({self._running}, timeout=LEAVE_S)
 
     async def _run(self, function: LifespanFunction, entered: "asyncio.Future[Any]") -> None:
         try:

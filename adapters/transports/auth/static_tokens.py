@@ -46,7 +46,7 @@ class StaticTokenAuthenticator:
         self._digests = [
             (
                 sha256(token.encode()).digest(),
-                Caller(owners.of_token_name(name), name, scopes=scopes),
+                Caller(owners.of_token_name(name), name, scopes=scopes).checked(),
             )
             for name, (token, scopes) in written.items()
         ]

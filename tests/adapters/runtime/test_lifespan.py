@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import pytest
 
+from taskmachine.adapters.engines.local import LocalEngine
 from taskmachine.adapters.engines.procrastinate.opening import for_replicas, for_workers
 from taskmachine.adapters.runtime.runtime import RuntimeConfig, open_runtime, start_runtime
 from taskmachine.adapters.runtime.testing.virtual_loop import VirtualLoop
@@ -25,6 +26,7 @@ from taskmachine.protocol.operations import Create
 from taskmachine.statemachine import ConfigurationError, Outcome, Task
 from tests.adapters.memory_service import call
 from tests.adapters.stores.postgres_server import Server
+from tests.site.pages import example_of
 
 COMMAND: Final = str(Path(sys.executable).with_name("taskmachine"))
 PATIENCE_S: Final = 20.0
@@ -215,11 +217,15 @@ async def test_an_error_at_the_start_says_where(function: Any, why: str, tmp_pat
 
 
 async def test_the_lifespan_is_left_if_the_engine_does_not_start() -> None:
+    class Broken(LocalEngine):
+        async def start(self) -> None:
+            raise ConfigurationError("no room")
+
     pool = Pool()
-    with pytest.raises(ConfigurationError, match="requires a PostgreSQL store"):
-        async with open_runtime("memory:", pool.tools, RuntimeConfig(engine=for_replicas)):
+    with pytest.raises(ConfigurationError, match="no room"):
+        async with open_runtime("memory:", pool.tools, RuntimeConfig(engine=Broken)):
             pytest.fail("the runtime started")
-    assert pool.events in ([], ["opened", "closed"])
+    assert pool.events == ["opened", "closed"]
 
 
 async def test_a_cancelled_start_leaves_nothing_behind() -> None:
@@ -277,7 +283,14 @@ def test_a_lifespan_that_does_not_end_is_cancelled(caplog: pytest.LogCaptureFixt
     assert "took more than 5 s to end" in caplog.text
 
 
-# --- the command -----------------------------------------------------------------------------
+# --- the page and the command ----------------------------------------------------------------
+
+
+def test_the_program_of_the_page_prints_its_output(capsys: pytest.CaptureFixture[str]) -> None:
+    program, output = example_of("docs/howto/tools.md", "lifespan")
+    exec(compile(program, "tools.md", "exec"), {})
+    assert capsys.readouterr().out == output
+
 
 SHOP: Final = """
 from contextlib import asynccontextmanager

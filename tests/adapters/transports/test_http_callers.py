@@ -17,6 +17,7 @@ from taskmachine.adapters.transports.http.origins import Origins
 from taskmachine.adapters.transports.settings import Settings
 from tests.adapters.transports.issuer import AUDIENCE, ISSUER, claims, document, jwk, token
 from tests.adapters.transports.wire import ACCEPT, OLD, Caller, Gate, callers, in_both, serving
+from tests.site.pages import blocks_of
 
 ALICE, BOB = "a" * 40, "b" * 40
 
@@ -152,7 +153,8 @@ async def test_a_tool_sees_the_claims_of_the_token_of_its_request(
     store = await open_store(f"sqlite:{file}")
     async with serving(claiming_tools(), store, auth=auth) as url, httpx.AsyncClient() as client:
         seen = []
-        for changes in ({"team": "red-herring"}, {"sub": "bob", "scope": "read write"}):
+        both: list[dict[str, Any]] = [{"team": "red"}, {"sub": "bob", "scope": "read write"}]
+        for changes in both:
             bearer = token(**changes)
             caller = Caller(client, url, bearer)
             if revision == OLD:
@@ -194,6 +196,22 @@ async def test_a_fixed_token_has_a_name_and_scopes(
                 "claims": {},
                 "scopes": scopes,
             }
+
+
+async def test_the_tool_of_the_page_checks_a_scope(tmp_path: Path) -> None:
+    [shown] = blocks_of("docs/howto/authentication.md", "python")
+    names: dict[str, Any] = {}
+    exec(shown.text, names)
+    file = tmp_path / "tokens.toml"
+    file.touch(0o600)
+    file.write_text(f'alice = {{ token = "{ALICE}", scopes = ["deploy"] }}\nbob = "{BOB}"\n')
+    auth = {"kind": "tokens", "tokens": str(file)}
+    async with serving(names["TOOLS"], auth=auth) as url, httpx.AsyncClient() as client:
+        for bearer, answer in ((ALICE, "1.2 is live, by order of alice"), (BOB, "needs the scope")):
+            caller = Caller(client, url, bearer)
+            caller.capabilities = {}
+            call = {"name": "deploy", "arguments": {"version": "1.2"}}
+            assert answer in str(await caller.call("tools/call", call))
 
 
 @in_both

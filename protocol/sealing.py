@@ -1,5 +1,7 @@
 """Sealed tokens that a peer cannot read, change or share: cursors, `requestState`, logins.
 
+The callers of stored tasks are sealed in the same way.
+
 All are encrypted by AES-SIV (RFC 5297) and encoded in base64url without padding.  Owner and purpose
 are associated data: a token opens only for the owner and purpose that it was sealed for.  AES-SIV
 needs no nonce, so sealing is deterministic, and every replica with the same secret makes and opens
@@ -19,6 +21,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 from cryptography.hazmat.primitives.hashes import SHA512
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from taskmachine.protocol.caller import Caller
 from taskmachine.protocol.errors import InvalidParams
 from taskmachine.protocol.jsonrpc import Id
 from taskmachine.protocol.jsonvalue import decode_json, encode_json
@@ -102,6 +105,8 @@ _QUESTION: Final = _Purpose(b"question 1", MAX_ID, "the id is not of a question 
 _STREAM: Final = _Purpose(b"stream 1", MAX_ID, "the event is not of a stream of this server")
 _LOGIN: Final = _Purpose(b"visit 1", MAX_ID, "the cookie is not of this server")
 _FORM: Final = _Purpose(b"form 1", MAX_ID, "the form is not of this login")
+
+_CALLER: Final = b"caller 1"
 
 
 class Sealer:
@@ -213,6 +218,23 @@ class Sealer:
         """Return True if a form token belongs to this login."""
         return compare_digest(self.seal_form(login).encode(), text.encode())
 
+    def seal_caller(self, task_id: str, caller: Caller) -> bytes:
+        """Return the caller of a task, encrypted."""
+        return self._siv.encrypt(caller.encode(), _of_task(caller.owner, task_id))
+
+    def open_caller(self, task_id: str, owner: str, sealed: bytes) -> Caller:
+        """Return the caller that was sealed for this task of this owner.
+
+        ConfigurationError if it was sealed for another one, or with another secret.
+        """
+        try:
+            encoded = self._siv.decrypt(sealed, _of_task(owner, task_id))
+        except (ValueError, InvalidTag):
+            raise ConfigurationError(
+                "the claims of its caller cannot be decrypted: they belong to another task or store"
+            ) from None
+        return Caller.decode(owner, encoded)
+
     def _seal(self, purpose: _Purpose, owner: str, payload: list[Any]) -> str:
         return _to_text(self._siv.encrypt(encode_json(payload), _bound_to(purpose, owner)))
 
@@ -242,6 +264,10 @@ def request_digest(method: str, name: str, arguments: bytes) -> bytes:
 def _bound_to(purpose: _Purpose, owner: str) -> list[bytes]:
     # Never an empty entry, even for an empty owner: older OpenSSL skips those (CVE-2023-2975).
     return [purpose.label, b"owner " + owner.encode()]
+
+
+def _of_task(owner: str, task_id: str) -> list[bytes]:
+    return [_CALLER, b"owner " + owner.encode(), b"task " + task_id.encode()]
 
 
 def _to_text(sealed: bytes) -> str:

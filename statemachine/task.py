@@ -74,6 +74,8 @@ class Call:
     """Idempotency key: an owner that repeats a call under the same key gets the same task."""
     trace: Trace | None = None
     """Trace context of the request, so that spans of the worker join its trace."""
+    caller: bytes | None = attrs.field(default=None, repr=False)
+    """The caller's claims and scopes, encrypted by the runtime and opaque to all other code."""
 
 
 @attrs.frozen

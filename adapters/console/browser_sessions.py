@@ -13,7 +13,8 @@ import attrs
 from starlette.requests import Request
 from starlette.responses import Response
 
-from taskmachine.adapters.transports.auth.authentication import Caller
+from taskmachine.adapters.transports.auth.owners import ADMIN
+from taskmachine.protocol.caller import Caller
 from taskmachine.protocol.sealing import BrowserSession, Sealer
 
 __all__ = ["LONGEST_MS", "BrowserSessions"]
@@ -46,11 +47,13 @@ class BrowserSessions:
         )
 
     def begin(self, caller: Caller) -> BrowserSession:
-        """Return a new session of an authenticated caller."""
+        """Return a new session of an authenticated caller, which ends with its token."""
         until = self.clock() + LONGEST_MS
-        if caller.expires_at is not None:
-            until = min(until, int(caller.expires_at))
-        return BrowserSession(secrets.token_urlsafe(16), caller.owner, caller.is_admin, until)
+        if "exp" in caller.claims:
+            until = int(min(until, caller.claims["exp"] * 1_000))
+        return BrowserSession(
+            secrets.token_urlsafe(16), caller.owner, ADMIN in caller.scopes, until
+        )
 
     def find(self, request: Request) -> BrowserSession | None:
         """Return the session of this request, or None."""

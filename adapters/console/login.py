@@ -10,10 +10,11 @@ from typing import Final, Protocol
 
 from taskmachine.adapters.transports.auth.authentication import (
     Authenticator,
-    Caller,
-    Recognising,
+    HeaderAuthenticator,
     Unauthorized,
 )
+from taskmachine.adapters.transports.auth.owners import ADMIN
+from taskmachine.protocol.caller import Caller
 from taskmachine.statemachine import TaskmachineError
 
 __all__ = ["LinkLogin", "Login", "Refused", "TokenLogin", "login_for"]
@@ -42,12 +43,12 @@ class TokenLogin:
     asks_for = "Access token"
     hint = "The token with which you call this server. It is not stored."
 
-    def __init__(self, authenticator: Recognising) -> None:
+    def __init__(self, authenticator: Authenticator) -> None:
         self._authenticator = authenticator
 
     async def admit(self, shown: str) -> Caller:
         try:
-            return await self._authenticator.recognise(f"Bearer {shown.strip()}")
+            return await self._authenticator.authenticate(f"Bearer {shown.strip()}")
         except Unauthorized as error:
             raise Refused(error.description) from None
 
@@ -64,7 +65,7 @@ class LinkLogin:
     async def admit(self, shown: str) -> Caller:
         if not hmac.compare_digest(self.key.encode(), shown.strip().encode()):
             raise Refused("the key is not valid; the server creates a new one at each start")
-        return Caller(THIS_MACHINE, is_admin=True)
+        return Caller(THIS_MACHINE, scopes=frozenset({ADMIN}))
 
 
 def login_for(authenticator: Authenticator | None, *, is_local: bool) -> Login | None:
@@ -72,6 +73,6 @@ def login_for(authenticator: Authenticator | None, *, is_local: bool) -> Login |
 
     An authenticator must verify tokens, and the link is for local servers only.
     """
-    if isinstance(authenticator, Recognising):
-        return TokenLogin(authenticator)
-    return LinkLogin() if authenticator is None and is_local else None
+    if authenticator is None:
+        return LinkLogin() if is_local else None
+    return None if isinstance(authenticator, HeaderAuthenticator) else TokenLogin(authenticator)

@@ -14,8 +14,9 @@ from taskmachine.adapters.engines.worker import MOST_QUEUED, POLL_S, TaskWorker
 from taskmachine.adapters.runtime.claims import Claim
 from taskmachine.adapters.runtime.engine import PeriodicJob
 from taskmachine.adapters.runtime.service import Reservation, TaskService
+from taskmachine.adapters.runtime.tool_runs import ToolRunner
 from taskmachine.adapters.stores import StoreError, Worker
-from taskmachine.adapters.tools.registry import Threads, Tool
+from taskmachine.adapters.tools.registry import Tool
 from taskmachine.protocol.jsonvalue import decode_json
 from taskmachine.statemachine import Task
 
@@ -31,12 +32,12 @@ class LocalEngine:
         self,
         service: TaskService,
         tools: Mapping[str, Tool],
-        threads: Threads,
+        runner: ToolRunner,
         new_worker: Callable[[], Worker],
     ) -> None:
         self._service = service
         self._tools = tools
-        self._worker = TaskWorker(service, tools, threads, new_worker, self._run_queued)
+        self._worker = TaskWorker(service, tools, runner, new_worker, self._run_queued)
         self._queue = FairQueue()
 
     async def start(self) -> None:

@@ -16,13 +16,23 @@ import attrs
 from taskmachine.adapters.runtime.claims import Claim, claim, give_back
 from taskmachine.adapters.runtime.observer import RunEnd
 from taskmachine.adapters.runtime.service import Reservation, TaskService
-from taskmachine.adapters.runtime.tool_runs import STOP_TIMEOUT_S, Stopwatch, ToolRun
+from taskmachine.adapters.runtime.tool_runs import STOP_TIMEOUT_S, Stopwatch, ToolRunner
 from taskmachine.adapters.runtime.waiting import retry_store_errors, wait_for
 from taskmachine.adapters.stores import StoreError, Worker
-from taskmachine.adapters.tools.context import Context, Parked
+from taskmachine.adapters.tools.context import Parked
 from taskmachine.adapters.tools.errors import Gone
-from taskmachine.adapters.tools.registry import Threads, Tool
-from taskmachine.statemachine import NotFound, Outcome, Progress, Question, Reply, Task
+from taskmachine.adapters.tools.registry import Tool
+from taskmachine.protocol.caller import Caller
+from taskmachine.protocol.jsonrpc import INTERNAL_ERROR
+from taskmachine.statemachine import (
+    ConfigurationError,
+    NotFound,
+    Outcome,
+    Progress,
+    Question,
+    Reply,
+    Task,
+)
 
 __all__ = ["BEAT_S", "MOST_QUEUED", "POLL_S", "TaskWorker"]
 
@@ -61,13 +71,13 @@ class TaskWorker:
         self,
         service: TaskService,
         tools: Mapping[str, Tool],
-        threads: Threads,
+        runner: ToolRunner,
         new_worker: Callable[[], Worker],
         on_room: Callable[[], None],
     ) -> None:
         self._service = service
         self._tools = tools
-        self._threads = threads
+        self._runner = runner
         self._new_worker = new_worker
         self._on_room = on_room
         self._worker = new_worker()
@@ -175,8 +185,17 @@ class TaskWorker:
         tool = self._tools[str(held.task.call.name)]
         running = asyncio.current_task()
         assert running is not None, "tool runs are asyncio tasks"
+        try:
+            caller = self._service.caller(held.task)
+        except ConfigurationError as error:
+            log.error("task %s cannot run: %s", held.task.id, error)
+            refused = Outcome.of_error(INTERNAL_ERROR, f"Tool '{tool.name}' cannot run: {error}")
+            if ended is not None:
+                ended(refused)
+            await _until_written(partial(held.settle, refused))
+            return
         run = self._runs[running] = _TaskRun(
-            held, tool, self._threads, partial(self._stop, running, ended)
+            held, tool, self._runner, caller, partial(self._stop, running, ended)
         )
         tool_run = run.tool_run
         try:
@@ -258,7 +277,8 @@ class _TaskRun:
         self,
         held: Claim,
         tool: Tool,
-        threads: Threads,
+        runner: ToolRunner,
+        caller: Caller,
         stop: Callable[["_TaskRun", Outcome | None], None],
     ) -> None:
         task, service = held.task, held.service
@@ -273,8 +293,8 @@ class _TaskRun:
         # A notification may be lost, so long runs also poll their task.
         self._watching: asyncio.Task[None] | None = None
         self._timer = asyncio.get_running_loop().call_later(WATCH_S, self._watch)
-        context = Context(_TaskWork(held, self._stopwatch, tool.parks, task.id))
-        self.tool_run = ToolRun(tool, task.call.arguments, context, threads, service.raised)
+        work = _TaskWork(held, self._stopwatch, tool.parks, task.id)
+        self.tool_run = runner.prepare(tool, task.call.arguments, work, caller)
 
     def give_up(self, outcome: Outcome | None) -> None:
         """Stop the tool and write this outcome, if any."""

@@ -12,6 +12,7 @@ __all__ = [
     "Answer",
     "Call",
     "CallError",
+    "Caller",
     "ConfigurationError",
     "Context",
     "Create",
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
         url,
     )
     from taskmachine.adapters.tools.registry import CallError, ToolError, ToolResult, Tools
+    from taskmachine.protocol.caller import Caller
     from taskmachine.protocol.operations import Create
     from taskmachine.statemachine import (
         DUTIES,
@@ -91,6 +93,7 @@ else:
         "adapters.server.serving": "serve",
         "adapters.tools.context": "Answer Context SyncContext form sampling url",
         "adapters.tools.registry": "CallError ToolError ToolResult Tools",
+        "protocol.caller": "Caller",
         "protocol.operations": "Create",
         "statemachine": "DUTIES TABLE Call ConfigurationError Event IllegalTransition LimitExceeded"
         " NotFound Outcome State Task TaskmachineError Times lifecycle",

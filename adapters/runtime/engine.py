@@ -8,8 +8,9 @@ from importlib.metadata import entry_points
 from typing import Protocol
 
 from taskmachine.adapters.runtime.service import TaskService
+from taskmachine.adapters.runtime.tool_runs import ToolRunner
 from taskmachine.adapters.stores import Worker
-from taskmachine.adapters.tools.registry import Threads, Tool
+from taskmachine.adapters.tools.registry import Tool
 from taskmachine.statemachine import ConfigurationError
 
 __all__ = ["Engine", "MakeEngine", "PeriodicJob", "find_engine"]
@@ -32,7 +33,7 @@ class Engine(Protocol):
         """Claim nothing more, let tools finish for `grace_s` (default: 5 s), then stop them."""
 
 
-MakeEngine = Callable[[TaskService, Mapping[str, Tool], Threads, Callable[[], Worker]], Engine]
+MakeEngine = Callable[[TaskService, Mapping[str, Tool], ToolRunner, Callable[[], Worker]], Engine]
 """Makes an engine for the tasks of a service and its tools; the last argument makes workers."""
 
 

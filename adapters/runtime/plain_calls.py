@@ -6,10 +6,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from taskmachine.adapters.runtime.limits import Limits
-from taskmachine.adapters.runtime.tool_runs import STOP_TIMEOUT_S, Stopwatch, ToolRun
-from taskmachine.adapters.tools.context import Context, Parked
+from taskmachine.adapters.runtime.tool_runs import STOP_TIMEOUT_S, Stopwatch, ToolRunner
+from taskmachine.adapters.tools.context import Parked
 from taskmachine.adapters.tools.errors import CannotAsk, Gone
-from taskmachine.adapters.tools.registry import Threads, Tool
+from taskmachine.adapters.tools.registry import Tool
+from taskmachine.protocol.caller import Caller
 from taskmachine.protocol.dialects.dialect import capabilities_for, kind_of
 from taskmachine.protocol.errors import MissingCapability
 from taskmachine.protocol.jsonrpc import INTERNAL_ERROR
@@ -24,18 +25,15 @@ Ask = Callable[[Sequence[Question]], Awaitable[Mapping[str, Reply]]]
 class PlainCalls:
     """Runs tools for callers that wait for the result, up to a limit per owner."""
 
-    def __init__(
-        self, limits: Limits, threads: Threads, raised: Callable[[BaseException], None]
-    ) -> None:
+    def __init__(self, limits: Limits, runner: ToolRunner) -> None:
         self._limits = limits
-        self._raised = raised
-        self._threads = threads
+        self._runner = runner
         self._running: Counter[str] = Counter()
         self._stopping: set[asyncio.Task[bool]] = set()
 
     async def run(
         self,
-        owner: str,
+        caller: Caller,
         tool: Tool,
         call: Call,
         answers: Mapping[str, Reply],
@@ -49,6 +47,7 @@ class PlainCalls:
         stops the tool.  `LimitExceeded` if the owner has too many calls in progress,
         `MissingCapability` if the tool asks a question of an undeclared kind.
         """
+        owner = caller.owner
         if self._running[owner] >= self._limits.blocked_calls:
             raise LimitExceeded(f"{self._limits.blocked_calls} calls at the same time", 1_000)
         self._running[owner] += 1
@@ -56,7 +55,7 @@ class PlainCalls:
         timed_out: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         stopwatch = Stopwatch(timeout_s, lambda: timed_out.set_result(None))
         work = _PlainWork(call, answers, stopwatch, report, ask)
-        run = ToolRun(tool, call.arguments, Context(work), self._threads, self._raised)
+        run = self._runner.prepare(tool, call.arguments, work, caller)
         running = run.begin()
         try:
             either: set[asyncio.Future[Any]] = {running, timed_out}
@@ -78,6 +77,10 @@ class PlainCalls:
             stopping = asyncio.create_task(run.stop(STOP_TIMEOUT_S, lambda: None))
             self._stopping.add(stopping)
             stopping.add_done_callback(self._stopping.discard)
+
+    async def stopped(self) -> None:
+        """Wait until the tools of past calls have ended, or were abandoned."""
+        await asyncio.gather(*self._stopping)
 
 
 class _PlainWork:

@@ -31,9 +31,12 @@ from taskmachine.adapters.runtime.observer import Observer
 from taskmachine.adapters.runtime.plain_calls import PlainCalls
 from taskmachine.adapters.runtime.service import TaskService
 from taskmachine.adapters.runtime.subscriptions import Subscriptions
+from taskmachine.adapters.runtime.tool_runs import ToolRunner
 from taskmachine.adapters.stores import Store, Worker, open_store
 from taskmachine.adapters.stores.supervision import run_periodically, stop_all
+from taskmachine.adapters.tools.lifespan import Lifespan
 from taskmachine.adapters.tools.registry import Threads, Tools
+from taskmachine.protocol.caller import Caller
 from taskmachine.protocol.errors import InvalidParams
 from taskmachine.protocol.jsonvalue import decode_json
 from taskmachine.protocol.operations import Create
@@ -109,20 +112,29 @@ class Runtime:
             observer=config.observer,
         )
         self.subscriptions = Subscriptions(self.service)
+        self._lifespan = Lifespan(tools.lifespan, tools)
         threads = Threads(2 * self.service.limits.concurrency)
-        self.plain_calls = PlainCalls(config.limits, threads, self.service.raised)
+        runner = ToolRunner(threads, self.service.raised, self._lifespan.value)
+        self.plain_calls = PlainCalls(config.limits, runner)
         make = find_engine(config.engine) if isinstance(config.engine, str) else config.engine
         self.engine = make(
-            self.service, tools, threads, lambda: Worker(world.new_id(), world.host, world.pid)
+            self.service, tools, runner, lambda: Worker(world.new_id(), world.host, world.pid)
         )
         self.service.on_full(partial(sweep, self.service))
         self._leases = Leases(world.is_dead)
         self._loops: list[asyncio.Task[None]] = []
 
-    async def create(self, owner: str, wish: Create, questions: tuple[Question, ...] = ()) -> Task:
+    async def create(
+        self,
+        owner: str,
+        wish: Create,
+        questions: tuple[Question, ...] = (),
+        *,
+        caller: Caller | None = None,
+    ) -> Task:
         """Create a task for a call of a tool, with the tool's timeout and poll interval.
 
-        `questions` were asked and answered before.
+        `questions` were asked and answered before.  `caller` has the owner's claims and scopes.
         """
         tool = self.tools.get(wish.call.name or "")
         if tool is None:
@@ -139,10 +151,22 @@ class Runtime:
             is_repeatable=tool.is_repeatable,
             poll_interval_ms=tool.poll_interval_ms,
             questions=questions,
+            caller=caller,
         )
 
     async def start(self) -> None:
-        """Start the engine and the periodic jobs, which run until `stop`."""
+        """Enter the lifespan of the tools; start the engine and the periodic jobs.
+
+        They run until `stop`.  `LifespanFailed` if the lifespan raises an error.
+        """
+        await self._lifespan.enter()
+        try:
+            await self._start()
+        except BaseException:
+            await self._lifespan.leave()
+            raise
+
+    async def _start(self) -> None:
         if self.service.observer is not None:
             self.service.observer.began(self.tools, self.service.store.kind)
         await self.engine.start()
@@ -158,7 +182,11 @@ class Runtime:
     async def stop(self, grace_s: float | None = None) -> None:
         """Stop: let tools finish for `grace_s` (default: 5 s), then stop them."""
         await stop_all(self._loops)
-        await self.engine.shutdown(grace_s)
+        try:
+            await self.engine.shutdown(grace_s)
+            await self.plain_calls.stopped()
+        finally:
+            await self._lifespan.leave()
 
     def _repeat(self, name: str, act: PeriodicJob) -> None:
         self._loops.append(asyncio.create_task(run_periodically(name, act), name=name))

@@ -18,6 +18,7 @@ from taskmachine.adapters.runtime.limits import Limits
 from taskmachine.adapters.runtime.observer import Observer
 from taskmachine.adapters.runtime.waiting import wait_for
 from taskmachine.adapters.stores import Conflict, Store
+from taskmachine.protocol.caller import Caller
 from taskmachine.protocol.errors import InvalidParams
 from taskmachine.protocol.jsonvalue import decode_json
 from taskmachine.protocol.operations import (
@@ -140,6 +141,7 @@ class TaskService:
         poll_interval_ms: int | None = None,
         questions: tuple[Question, ...] = (),
         task_id: str | None = None,
+        caller: Caller | None = None,
     ) -> Task:
         """Create a task, or return the one that this owner has for the same call and key.
 
@@ -154,8 +156,12 @@ class TaskService:
             )
         if self.observer is not None and (trace := self.observer.trace(call)) is not None:
             call = attrs.evolve(call, trace=trace)
+        if task_id is None:
+            task_id = self._new_id()
+        if caller is not None and caller != Caller(owner):
+            call = attrs.evolve(call, caller=self.sealer.seal_caller(task_id, caller))
         step = lifecycle.submit(
-            task_id or self._new_id(),
+            task_id,
             owner,
             call,
             self.clock(),
@@ -280,6 +286,13 @@ class TaskService:
     def start(self, task: Task, now: int, worker: str) -> Step:
         """Return the step by which a worker claims a task."""
         return lifecycle.start(task, now, worker=worker, until=self.times.to_work(task, now))
+
+    def caller(self, task: Task) -> Caller:
+        """Return the caller who created a task; ConfigurationError if it cannot be decrypted."""
+        sealed = task.call.caller
+        if sealed is None:
+            return Caller(task.owner)
+        return self.sealer.open_caller(task.id, task.owner, sealed)
 
     def is_newest(self, task: Task) -> bool:
         """Return True if this is the last version that this service wrote; False if unknown."""

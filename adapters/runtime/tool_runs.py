@@ -8,13 +8,14 @@ from typing import Any, Final
 
 import attrs
 
-from taskmachine.adapters.tools.context import Context, Parked
+from taskmachine.adapters.tools.context import Context, Parked, Work
 from taskmachine.adapters.tools.errors import CannotAsk, Gone
 from taskmachine.adapters.tools.registry import Threads, Tool
+from taskmachine.protocol.caller import Caller
 from taskmachine.protocol.jsonrpc import INTERNAL_ERROR
 from taskmachine.statemachine import Cause, Outcome
 
-__all__ = ["STOP_TIMEOUT_S", "Stopwatch", "ToolRun"]
+__all__ = ["STOP_TIMEOUT_S", "Stopwatch", "ToolRun", "ToolRunner"]
 
 log: Final = logging.getLogger("taskmachine")
 
@@ -153,6 +154,23 @@ class ToolRun:
         if cleaning in unfinished:
             cleaning.cancel()
             log.warning("cleanup of tool '%s' timed out", self._tool.name)
+
+
+@attrs.frozen
+class ToolRunner:
+    """Prepares tool runs with what all runs of one runtime share.
+
+    Unexpected errors are passed to `raised`; `lifespan` returns the value of the tools' lifespan.
+    """
+
+    threads: Threads
+    raised: Callable[[BaseException], None]
+    lifespan: Callable[[], Any]
+
+    def prepare(self, tool: Tool, arguments: bytes, work: Work, caller: Caller) -> ToolRun:
+        """Return a run of a tool, which has not begun yet."""
+        context = Context(work, caller, self.lifespan)
+        return ToolRun(tool, arguments, context, self.threads, self.raised)
 
 
 def _retrieve_exception(running: "asyncio.Task[Any]") -> None:

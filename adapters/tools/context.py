@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import attrs
 
 from taskmachine.adapters.tools.form_answers import fits
+from taskmachine.protocol.caller import Caller
 from taskmachine.protocol.jsonvalue import JSONObject, decode_json, encode_json
 from taskmachine.statemachine import Progress, Question, Reply, TaskmachineError
 
@@ -130,8 +131,10 @@ class Work(Protocol):
 class Context:
     """The context of coroutine tools; plain functions get a `SyncContext`."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Work, caller: Caller, lifespan: Callable[[], Any]) -> None:
         self._work = work
+        self._caller = caller
+        self._lifespan = lifespan
         self._cleanups: list[Cleanup] = []
         self._is_cancelled = False
 
@@ -139,6 +142,31 @@ class Context:
     def task_id(self) -> str | None:
         """The id of the task, or None for a plain call."""
         return self._work.task_id
+
+    @property
+    def caller(self) -> Caller:
+        """The caller who created the task or makes the plain call."""
+        return self._caller
+
+    @property
+    def owner(self) -> str:
+        """The owner of the caller's tasks, which identifies the caller."""
+        return self._caller.owner
+
+    @property
+    def claims(self) -> Mapping[str, Any]:
+        """The claims of the caller's verified token; empty without one."""
+        return self._caller.claims
+
+    @property
+    def scopes(self) -> frozenset[str]:
+        """The scopes of the caller's verified token; empty without one."""
+        return self._caller.scopes
+
+    @property
+    def lifespan(self) -> Any:
+        """The value that the lifespan of the `Tools` yielded; ConfigurationError without one."""
+        return self._lifespan()
 
     @property
     def is_cancelled(self) -> bool:
@@ -219,6 +247,26 @@ class SyncContext:
     @property
     def task_id(self) -> str | None:
         return self._context.task_id
+
+    @property
+    def caller(self) -> Caller:
+        return self._context.caller
+
+    @property
+    def owner(self) -> str:
+        return self._context.owner
+
+    @property
+    def claims(self) -> Mapping[str, Any]:
+        return self._context.claims
+
+    @property
+    def scopes(self) -> frozenset[str]:
+        return self._context.scopes
+
+    @property
+    def lifespan(self) -> Any:
+        return self._context.lifespan
 
     @property
     def is_cancelled(self) -> bool:

@@ -1,8 +1,8 @@
-"""Errors that a tool may see while it runs."""
+"""Errors that a tool may see while it runs, or that keep it from running."""
 
 from taskmachine.statemachine import TaskmachineError
 
-__all__ = ["CannotAsk", "Gone"]
+__all__ = ["CannotAsk", "Gone", "LifespanFailed"]
 
 
 class Gone(TaskmachineError):
@@ -15,3 +15,7 @@ class CannotAsk(TaskmachineError):
     def __init__(self, kind: str) -> None:
         super().__init__(f"the client did not declare support for '{kind}'")
         self.kind = kind
+
+
+class LifespanFailed(TaskmachineError):
+    """The lifespan of the tools raised an error, so they cannot run."""

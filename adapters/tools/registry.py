@@ -24,6 +24,7 @@ import attrs
 
 from taskmachine.adapters.tools.context import Context, Request, SyncContext, questions_of
 from taskmachine.adapters.tools.errors import CannotAsk, Gone
+from taskmachine.adapters.tools.lifespan import LifespanFunction, check_lifespan
 from taskmachine.adapters.tools.plain_json import to_json
 from taskmachine.adapters.tools.signatures import Signature, signature_of
 from taskmachine.protocol.dialects.dialect import TaskSupport
@@ -197,9 +198,16 @@ class Tool:
 
 
 class Tools(Mapping[str, Tool]):
-    """The tools of a server, by name."""
+    """The tools of a server, by name.
 
-    def __init__(self) -> None:
+    `lifespan` is a function like `@asynccontextmanager async def lifespan(tools): ...`: it is
+    entered before the first tool runs, and `ctx.lifespan` is what it yields.
+    """
+
+    def __init__(self, *, lifespan: LifespanFunction | None = None) -> None:
+        if lifespan is not None:
+            check_lifespan(lifespan)
+        self.lifespan = lifespan
         self._tools: dict[str, Tool] = {}
 
     def task(

@@ -103,7 +103,7 @@ def running_console(folder: Path) -> Iterator[ConsoleProcess]:
     tokens = folder / "tokens.toml"
     tokens.touch(0o600)
     tokens.write_text(
-        f'alice = "{ALICE}"\nbob = "{BOB}"\nops = {{ token = "{ADMIN}", admin = true }}\n'
+        f'alice = "{ALICE}"\nbob = "{BOB}"\nops = {{ token = "{ADMIN}", scopes = ["admin"] }}\n'
     )
     with serving(
         folder, tools="tests.console.tools:TOOLS", auth={"kind": "tokens", "tokens": str(tokens)}

@@ -37,6 +37,9 @@ _MCP1: Final = (
 _MCP1_CLIENT: Final = (
     f"{_BRIDGES}/mcp1/test_client.py::test_documentation_example_prints_the_documented_output"
 )
+_LIFESPAN: Final = (
+    "tests/adapters/runtime/test_lifespan.py::test_the_program_of_the_page_prints_its_output"
+)
 _RECEIVER: Final = (
     "tests/adapters/client/test_receiving_example.py"
     "::test_documentation_example_prints_the_documented_output"
@@ -68,7 +71,12 @@ CLAIMS: Final[dict[str, dict[str, list[str]]]] = {
         "python": [_EXAMPLES],
         "text": [_EXAMPLES],
     },
-    "docs/howto/authentication.md": {"toml": [_AUTHENTICATION] * 4},
+    "docs/howto/authentication.md": {
+        "toml": [_AUTHENTICATION] * 4,
+        "python": [
+            "tests/adapters/transports/test_http_callers.py::test_the_tool_of_the_page_checks_a_scope"
+        ],
+    },
     "docs/howto/check.md": {
         "shell": ["tests/conformance/test_command.py::test_the_commands_of_the_page_are_understood"]
         * 3,
@@ -123,9 +131,9 @@ CLAIMS: Final[dict[str, dict[str, list[str]]]] = {
         "text": ["tests/adapters/stores/test_postgresql.py::test_the_document_shows_the_plans"]
     },
     "docs/howto/tools.md": {
-        "python": [f"{_README}::test_pages_show_the_same_tool", _EXAMPLES],
+        "python": [f"{_README}::test_pages_show_the_same_tool", _LIFESPAN, _EXAMPLES],
         "py": [f"{_EXCERPTS}::test_a_tool_that_asks_first"],
-        "text": [_EXAMPLES],
+        "text": [_LIFESPAN, _EXAMPLES],
     },
     "docs/howto/watch.md": {
         "shell": ["tests/adapters/console/test_mounted.py::test_the_printed_link_logs_in"],

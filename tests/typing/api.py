@@ -3,7 +3,8 @@
 A name that type checkers see as `Any`, or not at all, makes an `assert_type` below fail.
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, assert_type
 
 import taskmachine
@@ -12,6 +13,7 @@ from taskmachine import (
     TABLE,
     Answer,
     Call,
+    Caller,
     CallError,
     ConfigurationError,
     Context,
@@ -57,12 +59,21 @@ assert_type(taskmachine.__version__, str)
 
 # --- tools ------------------------------------------------------------------------------------
 
-tools = Tools()
+
+@asynccontextmanager
+async def lifespan(tools: Tools) -> AsyncIterator[str]:
+    yield f"a pool for {len(tools)} tools"
+
+
+tools = Tools(lifespan=lifespan)
 
 
 @tools.task(support="required", timeout=60)
 async def deploy(version: str, ctx: Context) -> str:
     await ctx.progress(1, 2, "built")
+    assert_type(ctx.caller, Caller)
+    assert_type(ctx.scopes, frozenset[str])
+    assert_type(ctx.claims, Mapping[str, Any])
     answer = await ctx.ask("go", form("Deploy now?", {"type": "object"}))
     assert_type(answer, Answer)
     assert_type(await ctx.ask("pay", url("Pay first", "https://pay.example/1", "1")), Answer)

@@ -1,14 +1,17 @@
-"""The owner of a request: the same owners as on the taskmachine server."""
+"""The caller of a request: the same owners as on the taskmachine server."""
 
 from typing import Any
 
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import principal_components
 from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPError
 
 from taskmachine.adapters.transports.auth.owners import ANONYMOUS, STDIO, Owners, Principal
+from taskmachine.protocol.caller import Caller
+from taskmachine.protocol.jsonrpc import INVALID_REQUEST
 
-__all__ = ["is_identified", "owner_of"]
+__all__ = ["caller_of", "is_identified", "owner_of"]
 
 
 def is_identified() -> bool:
@@ -31,3 +34,15 @@ def owner_of(context: ServerRequestContext[Any, Any], owners: Owners) -> str:
         voucher = f"client {client}" if issuer is None else issuer
         return owners.of_principal(Principal(voucher, subject))
     return STDIO if context.request is None else ANONYMOUS
+
+
+def caller_of(owner: str) -> Caller:
+    """Return the owner of the current request with what the SDK has verified of its token."""
+    token = get_access_token()
+    if token is None:
+        return Caller(owner)
+    try:
+        scopes = frozenset(token.scopes)
+        return Caller(owner, token.subject, token.claims or {}, scopes).checked()
+    except ValueError as error:
+        raise MCPError(INVALID_REQUEST, f"Invalid request: {error}") from None

@@ -21,6 +21,7 @@ from mcp_types import (
 )
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from taskmachine.adapters.bridges.mcp.callers import caller_of
 from taskmachine.adapters.runtime.runtime import Runtime
 from taskmachine.adapters.transports.connection.conversation import Conversation
 from taskmachine.protocol.dialects.mcp_2025_11_25.messages import REVISION
@@ -72,6 +73,7 @@ class Connection:
             new_id=lambda: secrets.token_urlsafe(12),
             send=self._send,
         )
+        self._owner = owner
         # A pipe always has a reader.  Over HTTP this is unknown.
         self._is_pipe = self._has_reader = context.request is None
         self._looking: asyncio.Task[None] | None = None
@@ -111,7 +113,7 @@ class Connection:
         stream = _Stream(context, request.id if can_carry else None, task_id, self.conversation)
         self._streams[request.id] = stream
         try:
-            self.conversation.receive(request)
+            self.conversation.receive(request, caller=caller_of(self._owner))
             answer = await stream.carry()
             if None in self._streams:  # earlier messages are delivered before the answer
                 await self._streams[None].passed()

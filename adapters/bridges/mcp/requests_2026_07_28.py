@@ -18,7 +18,7 @@ from mcp_types import (
     SubscriptionsAcknowledgedNotification,
 )
 
-from taskmachine.adapters.bridges.mcp.callers import owner_of
+from taskmachine.adapters.bridges.mcp.callers import caller_of, owner_of
 from taskmachine.adapters.bridges.mcp.loop_runtime import Serving
 from taskmachine.adapters.transports.connection.conversation import Conversation
 from taskmachine.protocol.dialects.mcp_2026_07_28 import messages as mcp_2026_07_28
@@ -80,8 +80,9 @@ async def answer(context: Context, serving: Serving) -> JSONObject | None:
         offered = {tool.name: tool.offered}
     else:
         _check_headers(context, request)
-    conversation = _conversation(context, serving, lambda send: None, offered)
-    response = await conversation.answer(request)
+    owner = owner_of(context, serving.owners)
+    conversation = _conversation(owner, serving, lambda send: None, offered)
+    response = await conversation.answer(request, caller=caller_of(owner))
     return None if response is None else result_of(response)
 
 
@@ -113,7 +114,7 @@ async def listen(context: Context, call_next: CallNext, serving: Serving) -> Han
             serving.runtime.service.dropped()
         messages.put_nowait(plain(said.message))
 
-    conversation = _conversation(context, serving, put)
+    conversation = _conversation(owner_of(context, serving.owners), serving, put)
     try:
         refusal = await conversation.answer(_request(context))
         if refusal is not None:
@@ -184,7 +185,7 @@ def _check_headers(context: Context, request: Request) -> None:
 
 
 def _conversation(
-    context: Context,
+    owner: str,
     serving: Serving,
     send: Callable[[Send], None],
     offered: Mapping[str, Tool] | None = None,
@@ -193,7 +194,7 @@ def _conversation(
         serving.runtime,
         RECEIVER,
         Offer({}, offered or {}),  # the SDK adds the server info
-        owner=owner_of(context, serving.owners),
+        owner=owner,
         new_id=lambda: secrets.token_urlsafe(12),
         send=send,
         runs_calls=False,  # the SDK does that

@@ -15,10 +15,11 @@ from taskmachine.adapters.engines.worker import MOST_QUEUED, POLL_S, TaskWorker
 from taskmachine.adapters.runtime.claims import Claim
 from taskmachine.adapters.runtime.engine import PeriodicJob
 from taskmachine.adapters.runtime.service import TaskService
+from taskmachine.adapters.runtime.tool_runs import ToolRunner
 from taskmachine.adapters.runtime.waiting import retry_store_errors
 from taskmachine.adapters.stores import Worker
 from taskmachine.adapters.stores.postgresql.store import PostgreSQLStore
-from taskmachine.adapters.tools.registry import Threads, Tool
+from taskmachine.adapters.tools.registry import Tool
 from taskmachine.statemachine import ConfigurationError
 
 __all__ = ["ReplicaEngine", "WorkerEngine"]
@@ -60,14 +61,14 @@ class WorkerEngine(ReplicaEngine):
         self,
         service: TaskService,
         tools: Mapping[str, Tool],
-        threads: Threads,
+        runner: ToolRunner,
         new_worker: Callable[[], Worker],
     ) -> None:
         super().__init__(service, tools)
         self._tools = tools
         self._queues = [queue_of(name) for name in tools]
         self._room = asyncio.Event()
-        self._worker = TaskWorker(service, tools, threads, new_worker, self._room.set)
+        self._worker = TaskWorker(service, tools, runner, new_worker, self._room.set)
         self._unknown: set[str] = set()
         self._without_ticket: set[str] = set()
 

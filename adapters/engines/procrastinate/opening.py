@@ -8,8 +8,9 @@ from contextlib import contextmanager
 
 from taskmachine.adapters.runtime.engine import Engine
 from taskmachine.adapters.runtime.service import TaskService
+from taskmachine.adapters.runtime.tool_runs import ToolRunner
 from taskmachine.adapters.stores import Worker
-from taskmachine.adapters.tools.registry import Threads, Tool
+from taskmachine.adapters.tools.registry import Tool
 from taskmachine.statemachine import ConfigurationError
 
 __all__ = ["for_replicas", "for_workers"]
@@ -18,7 +19,7 @@ __all__ = ["for_replicas", "for_workers"]
 def for_replicas(
     service: TaskService,
     tools: Mapping[str, Tool],
-    threads: Threads,
+    runner: ToolRunner,
     new_worker: Callable[[], Worker],
 ) -> Engine:
     """Return an engine that runs no tools and writes a ticket for each queued task."""
@@ -30,13 +31,13 @@ def for_replicas(
 def for_workers(
     service: TaskService,
     tools: Mapping[str, Tool],
-    threads: Threads,
+    runner: ToolRunner,
     new_worker: Callable[[], Worker],
 ) -> Engine:
     """Return an engine that fetches tickets of any replica for these tools and runs them."""
     with _installed():
         from taskmachine.adapters.engines.procrastinate.engines import WorkerEngine
-    return WorkerEngine(service, tools, threads, new_worker)
+    return WorkerEngine(service, tools, runner, new_worker)
 
 
 @contextmanager

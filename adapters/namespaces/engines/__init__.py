@@ -6,8 +6,9 @@ from taskmachine.adapters.runtime.claims import Claim, claim, give_back
 from taskmachine.adapters.runtime.engine import Engine, MakeEngine, PeriodicJob, find_engine
 from taskmachine.adapters.runtime.runtime import Surroundings
 from taskmachine.adapters.runtime.service import TaskService
+from taskmachine.adapters.runtime.tool_runs import ToolRunner
 from taskmachine.adapters.tools.errors import Gone
-from taskmachine.adapters.tools.registry import Threads, Tool
+from taskmachine.adapters.tools.registry import Tool
 
 __all__ = [
     "Claim",
@@ -18,8 +19,8 @@ __all__ = [
     "PeriodicJob",
     "Surroundings",
     "TaskService",
-    "Threads",
     "Tool",
+    "ToolRunner",
     "claim",
     "find_engine",
     "for_replicas",

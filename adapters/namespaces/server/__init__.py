@@ -14,7 +14,7 @@ from taskmachine.adapters.transports.auth.authentication import (  # noqa: E402
     StaticTokenAuthenticator,
     Unauthorized,
 )
-from taskmachine.adapters.transports.auth.owners import Caller, Owners, Principal  # noqa: E402
+from taskmachine.adapters.transports.auth.owners import Owners, Principal  # noqa: E402
 from taskmachine.adapters.transports.connection.conversation import Conversation  # noqa: E402
 from taskmachine.adapters.transports.http.application import Application  # noqa: E402
 from taskmachine.adapters.transports.settings import (  # noqa: E402
@@ -27,7 +27,6 @@ from taskmachine.adapters.transports.stdio.server import serve_stdio  # noqa: E4
 __all__ = [
     "Application",
     "Authenticator",
-    "Caller",
     "Console",
     "Conversation",
     "HeaderAuthenticator",

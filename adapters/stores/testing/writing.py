@@ -46,9 +46,8 @@ class WritingContract:
 
     @scenario
     async def test_the_store_loads_every_field_of_a_task_unchanged(self, store: Store) -> None:
-        call = Call(
-            "tools/call", "Umfang \u00fcber \U0001f600", b'{"a":[1]}', 2**80, frozenset("ab"), "k"
-        )
+        name = "Umfang \u00fcber \U0001f600"
+        call = Call("tools/call", name, b'{"a":[1]}', 2**80, frozenset("ab"), "k", caller=b"\xff\0")
         step = lifecycle.submit(
             "t1", "alice", call, 1_000, ttl_ms=5, is_ttl_chosen=True, timeout_ms=7, metadata=b"{} "
         )

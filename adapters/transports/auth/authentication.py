@@ -5,7 +5,7 @@ The settings select one of three kinds.  A token in a query string is ignored.
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar, runtime_checkable
+from typing import Any, Final, Protocol, TypeVar
 
 from taskmachine.adapters.transports.auth.bearer_tokens import (
     MAX_CREDENTIALS,
@@ -22,18 +22,17 @@ from taskmachine.adapters.transports.auth.key_sources import (
     KeyUrl,
     check_address,
 )
-from taskmachine.adapters.transports.auth.owners import Caller, Owners, Principal
+from taskmachine.adapters.transports.auth.owners import Owners, Principal
 from taskmachine.adapters.transports.auth.static_tokens import StaticTokenAuthenticator, read_tokens
+from taskmachine.protocol.caller import Caller
 from taskmachine.statemachine import ConfigurationError
 
 __all__ = [
     "Authenticator",
-    "Caller",
     "HeaderAuthenticator",
     "JwtAuthenticator",
     "KeysUnavailable",
     "Principal",
-    "Recognising",
     "StaticTokenAuthenticator",
     "Unauthorized",
     "authenticator_from",
@@ -45,19 +44,11 @@ T = TypeVar("T")
 class Authenticator(Protocol):
     """Authenticates each request by itself, independently of connections and sessions."""
 
-    async def authenticate(self, authorization: str | None) -> str:
-        """Return the owner for this Authorization header.
+    async def authenticate(self, authorization: str | None) -> Caller:
+        """Return the caller for this Authorization header.
 
         Raise `Unauthorized`, or `KeysUnavailable` if the server cannot verify tokens.
         """
-
-
-@runtime_checkable
-class Recognising(Authenticator, Protocol):
-    """An authenticator that also returns scopes and expiry, as the console login needs."""
-
-    async def recognise(self, authorization: str | None) -> Caller:
-        """Return the caller; raise like `authenticate`."""
 
 
 class HeaderAuthenticator:
@@ -69,12 +60,12 @@ class HeaderAuthenticator:
     def __init__(self, owners: Owners) -> None:
         self._owners = owners
 
-    async def authenticate(self, authorization: str | None) -> str:
+    async def authenticate(self, authorization: str | None) -> Caller:
         if not authorization:
             raise no_credentials()
         if len(authorization) > MAX_CREDENTIALS:
             raise invalid_token("the Authorization header is too long")
-        return self._owners.of_header(authorization)
+        return Caller(self._owners.of_header(authorization))
 
 
 _KEYS: Final = {

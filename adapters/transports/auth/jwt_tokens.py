@@ -15,7 +15,8 @@ from taskmachine.adapters.transports.auth.bearer_tokens import (
     invalid_token,
 )
 from taskmachine.adapters.transports.auth.key_sources import ALGORITHMS, KeySource
-from taskmachine.adapters.transports.auth.owners import ADMIN, Caller, Owners, Principal
+from taskmachine.adapters.transports.auth.owners import Owners, Principal
+from taskmachine.protocol.caller import Caller
 
 __all__ = ["JwtAuthenticator"]
 
@@ -51,12 +52,8 @@ class JwtAuthenticator:
         self._keys = keys
         self._scopes = frozenset(required_scopes)
 
-    async def authenticate(self, authorization: str | None) -> str:
-        """Return the owner; `Unauthorized`, or `KeysUnavailable` while the server has no keys."""
-        return (await self.recognise(authorization)).owner
-
-    async def recognise(self, authorization: str | None) -> Caller:
-        """Return the caller; the scope `admin` makes it an admin."""
+    async def authenticate(self, authorization: str | None) -> Caller:
+        """Return the caller; `Unauthorized`, or `KeysUnavailable` while the server has no keys."""
         token = bearer_token(authorization)
         try:
             header = jwt.get_unverified_header(token)
@@ -72,11 +69,14 @@ class JwtAuthenticator:
             claims = self._verified(token, kid, await self._keys.renewed())
         if claims is None:
             raise invalid_token()
-        principal = Principal(self._issuer, claims["sub"], _scopes(claims))
-        if not self._scopes <= principal.scopes:
+        scopes, subject = _scopes(claims), claims["sub"]
+        if not self._scopes <= scopes:
             raise insufficient_scope()
-        owner = self._owners.of_principal(principal)
-        return Caller(owner, ADMIN in principal.scopes, claims["exp"] * 1_000)
+        owner = self._owners.of_principal(Principal(self._issuer, subject))
+        try:
+            return Caller(owner, subject, claims, scopes).checked()
+        except ValueError:  # JSON that is too large or too deep, or is not Unicode
+            raise invalid_token("the access token has a malformed claim") from None
 
     def _verified(
         self, token: str, kid: str | None, keys: Collection[jwt.PyJWK]

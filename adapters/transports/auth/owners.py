@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from taskmachine.protocol.sealing import MIN_SECRET
 from taskmachine.statemachine import ConfigurationError
 
-__all__ = ["ADMIN", "ANONYMOUS", "STDIO", "Caller", "Owners", "Principal"]
+__all__ = ["ADMIN", "ANONYMOUS", "STDIO", "Owners", "Principal"]
 
 STDIO: Final = "stdio"
 """The owner of all tasks created over standard input and output."""
@@ -28,22 +28,11 @@ ADMIN: Final = "admin"
 
 
 @attrs.frozen
-class Caller:
-    """An authenticated caller, whether it is an admin, and when its credentials expire."""
-
-    owner: str
-    is_admin: bool = False
-    expires_at: float | None = None
-    """Milliseconds since the epoch."""
-
-
-@attrs.frozen
 class Principal:
-    """The subject of an issuer's token, and its scopes."""
+    """The subject of an issuer's tokens."""
 
     issuer: str
     subject: str
-    scopes: frozenset[str] = frozenset()
 
 
 class Owners:
@@ -61,7 +50,7 @@ class Owners:
         self._key = HKDF(SHA256(), length=32, salt=None, info=b"taskmachine owners").derive(secret)
 
     def of_principal(self, principal: Principal) -> str:
-        """Return the owner for a subject, independent of the token's scopes."""
+        """Return the owner for a subject."""
         # 2025-11-25:bound-to-auth-context
         return "principal:" + self._hash("principal", principal.issuer, principal.subject)
 

@@ -1,6 +1,7 @@
 """Static bearer tokens in a TOML file: `name = "token"`, one on each line.
 
-An admin, who may see all tasks in the console: `name = { token = "token", admin = true }`.
+A token with scopes: `name = { token = "token", scopes = ["deploy"] }`.  The scope `admin` allows
+its caller to see all tasks in the console.
 """
 
 import hmac
@@ -11,8 +12,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
-from taskmachine.adapters.transports.auth.bearer_tokens import TOKEN, bearer_token, invalid_token
-from taskmachine.adapters.transports.auth.owners import Caller, Owners
+from taskmachine.adapters.transports.auth.bearer_tokens import (
+    SCOPE,
+    TOKEN,
+    bearer_token,
+    invalid_token,
+)
+from taskmachine.adapters.transports.auth.owners import Owners
+from taskmachine.protocol.caller import Caller
 from taskmachine.statemachine import ConfigurationError
 
 __all__ = ["MIN_TOKEN", "StaticTokenAuthenticator", "read_tokens"]
@@ -37,15 +44,14 @@ class StaticTokenAuthenticator:
             raise ConfigurationError("two names have the same token")
         # Digests have equal lengths, and the tokens themselves are not kept in memory.
         self._digests = [
-            (sha256(token.encode()).digest(), Caller(owners.of_token_name(name), is_admin))
-            for name, (token, is_admin) in written.items()
+            (
+                sha256(token.encode()).digest(),
+                Caller(owners.of_token_name(name), name, scopes=scopes).checked(),
+            )
+            for name, (token, scopes) in written.items()
         ]
 
-    async def authenticate(self, authorization: str | None) -> str:
-        """Return the owner; `Unauthorized` if the token is unknown."""
-        return (await self.recognise(authorization)).owner
-
-    async def recognise(self, authorization: str | None) -> Caller:
+    async def authenticate(self, authorization: str | None) -> Caller:
         """Return the caller; `Unauthorized` if the token is unknown."""
         digest = sha256(bearer_token(authorization).encode()).digest()
         found = None
@@ -78,17 +84,20 @@ def read_tokens(path: Path) -> dict[str, Any]:
         raise ConfigurationError(f'{path} is not TOML with lines like name = "token"') from None
 
 
-def _written(name: str, entry: object) -> tuple[Any, bool]:
-    """Return the token and whether it is an admin's."""
+def _written(name: str, entry: object) -> tuple[Any, frozenset[str]]:
+    """Return the token and its scopes."""
     match entry:
-        case {"token": token, "admin": bool(is_admin), **more} if not more:
-            return token, is_admin
+        case {"token": token, "scopes": list(scopes), **more} if not more and all(
+            isinstance(scope, str) and SCOPE.fullmatch(scope) for scope in scopes
+        ):
+            return token, frozenset(scopes)
         case dict():
             raise ConfigurationError(
-                f"the token of '{name}' must be a string, or {{ token = \"...\", admin = true }}"
+                f"the token of '{name}' must be a string, or "
+                '{ token = "...", scopes = ["admin"] } with scopes without spaces and quotes'
             )
         case _:
-            return entry, False
+            return entry, frozenset()
 
 
 def _check(name: str, token: object) -> None:

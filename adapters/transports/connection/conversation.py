@@ -25,6 +25,7 @@ from taskmachine.adapters.transports.connection.request_state import (
     answers_so_far,
     sealed_state,
 )
+from taskmachine.protocol.caller import Caller
 from taskmachine.protocol.dialects.receiver import ReceiverDialect
 from taskmachine.protocol.errors import InvalidParams
 from taskmachine.protocol.jsonrpc import (
@@ -69,7 +70,6 @@ __all__ = ["Conversation"]
 log: Final = logging.getLogger("taskmachine")
 
 UNKNOWN: Final = Carrier()
-
 _UNOBSERVED: Final = nullcontext()
 
 Response = ResultResponse | ErrorResponse
@@ -130,12 +130,15 @@ class Conversation:
     # --- called by transports ----------------------------------------------------------------
 
     async def answer(
-        self, request: Request, wait: Callable[[], None] = lambda: None
+        self,
+        request: Request,
+        wait: Callable[[], None] = lambda: None,
+        caller: Caller | None = None,
     ) -> Response | None:
         """Perform a request and return its response, or None if `send` will be called with it.
 
         `wait` is called first if anything else may be sent for the request, so that a transport
-        with one stream for each request can open it.
+        with one stream for each request can open it.  `caller` was authenticated for it.
         """
         observer = self._service.observer
         served = None if observer is None else self._requested(observer, request)
@@ -143,7 +146,7 @@ class Conversation:
             with _UNOBSERVED if served is None else served.current():
                 [output] = self.receiver.receive(request)
                 if isinstance(output, Perform):
-                    response = await self._perform(request.id, output.operation, wait)
+                    response = await self._perform(request.id, output.operation, wait, caller)
                 else:
                     response = _response(output)
         except BaseException:
@@ -153,7 +156,7 @@ class Conversation:
             self._answered(served, request.id, response)
         return response
 
-    def receive(self, message: Message) -> None:
+    def receive(self, message: Message, *, caller: Caller | None = None) -> None:
         """Take a message and return at once; responses are sent in the order of completion."""
         if not isinstance(message, Request):
             for output in self.receiver.receive(message):
@@ -167,7 +170,7 @@ class Conversation:
         with _UNOBSERVED if served is None else served.current():
             [output] = self.receiver.receive(message)
             if isinstance(output, Perform):
-                self._begin(message.id, self._respond(message.id, output.operation))
+                self._begin(message.id, self._respond(message.id, output.operation, caller))
                 return
         response = _response(output)
         if served is not None:
@@ -276,8 +279,8 @@ class Conversation:
 
     # --- requests ----------------------------------------------------------------------------
 
-    async def _respond(self, id: Id, operation: Operation) -> None:
-        if (response := await self._perform(id, operation, lambda: None)) is not None:
+    async def _respond(self, id: Id, operation: Operation, caller: Caller | None) -> None:
+        if (response := await self._perform(id, operation, lambda: None, caller)) is not None:
             self.handle([Send(response, id)])
 
     def _begin(self, id: Id | None, work: Coroutine[Any, Any, None]) -> None:
@@ -295,7 +298,7 @@ class Conversation:
             self._log_error(error)
 
     async def _perform(
-        self, id: Id, operation: Operation, wait: Callable[[], None]
+        self, id: Id, operation: Operation, wait: Callable[[], None], caller: Caller | None
     ) -> Response | None:
         """Perform an operation once, and return the response unless it comes later."""
         receiver, service = self.receiver, self._service
@@ -313,13 +316,13 @@ class Conversation:
                         return None
                     outputs = receiver.answered(id, task, steps, now=service.clock())
                 case Create():
-                    outputs = await self._create(id, operation)
+                    outputs = await self._create(id, operation, caller)
                 case Run():
                     if not self._runs_calls:
                         receiver.closed(id)
                         return None
                     wait()
-                    self._begin(id, self._run(id, operation))
+                    self._begin(id, self._run(id, operation, caller))
                     return None
                 case Browse(cursor=cursor, limit=limit):
                     page = await service.page(self._owner, cursor, limit)
@@ -372,7 +375,7 @@ class Conversation:
             self._service.raised(error)
         return error
 
-    async def _create(self, id: Id, wanted: Create) -> list[Output]:
+    async def _create(self, id: Id, wanted: Create, caller: Caller | None) -> list[Output]:
         questions: tuple[Question, ...] = ()
         if wanted.first:
             answers = answers_so_far(self._service, self._owner, wanted)
@@ -383,7 +386,7 @@ class Conversation:
             wanted = attrs.evolve(wanted, metadata=self._mark)
         self._creating += 1
         try:
-            task = await self._runtime.create(self._owner, wanted, questions)
+            task = await self._runtime.create(self._owner, wanted, questions, caller=caller)
         finally:
             self._creating -= 1
         if self._dialect.follows_created:
@@ -400,19 +403,16 @@ class Conversation:
 
     # --- plain calls -------------------------------------------------------------------------
 
-    async def _run(self, id: Id, wanted: Run) -> None:
+    async def _run(self, id: Id, wanted: Run, caller: Caller | None) -> None:
         try:
             tool = self._runtime.tools.get(wanted.call.name or "")
             if tool is None:
                 raise InvalidParams(f"there is no tool {wanted.call.name!r:.80}")
             answers = answers_so_far(self._service, self._owner, wanted)
+            report = partial(self._report, id)
+            ask = partial(self._ask, id) if self._dialect.sends_questions else None
             outcome = await self._runtime.plain_calls.run(
-                self._owner,
-                tool,
-                wanted.call,
-                answers,
-                report=partial(self._report, id),
-                ask=partial(self._ask, id) if self._dialect.sends_questions else None,
+                caller or Caller(self._owner), tool, wanted.call, answers, report=report, ask=ask
             )
             if isinstance(outcome, Outcome):
                 self.handle(self.receiver.ran(id, outcome))

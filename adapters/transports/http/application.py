@@ -48,6 +48,7 @@ from taskmachine.adapters.transports.http.rates import Rates
 from taskmachine.adapters.transports.rest.endpoints import task_routes
 from taskmachine.adapters.transports.settings import Settings
 from taskmachine.protocol import receivers
+from taskmachine.protocol.caller import Caller
 from taskmachine.protocol.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST
 from taskmachine.statemachine import ConfigurationError
 
@@ -192,7 +193,7 @@ class _Running:
             owners,
             transport,
             receivers(settings.dialect),
-            owner_of=None if self._authenticator is None else self._owner_of,
+            caller_of=None if self._authenticator is None else self._caller_of,
             lookups=self._lookups,
         )
         site = Site(
@@ -269,7 +270,7 @@ class _Running:
 
     # --- authentication ----------------------------------------------------------------------
 
-    async def _owner_of(self, headers: Mapping[str, str]) -> str | None:
+    async def _caller_of(self, headers: Mapping[str, str]) -> Caller | None:
         if self._authenticator is None:
             return None
         try:
@@ -282,9 +283,10 @@ class _Running:
     async def _authenticated(self, request: Request) -> str | None:
         headers = headers_of(request.scope)
         try:
-            return await self._owner_of(headers)
+            caller = await self._caller_of(headers)
         except Unauthorized as error:
             raise self._refusal(request.scope, headers, error) from None
+        return None if caller is None else caller.owner
 
     async def _identify(self, request: Request) -> str:
         headers = headers_of(request.scope)

@@ -25,6 +25,7 @@ from taskmachine.adapters.transports.http.delivered_ends import LastEvent
 from taskmachine.adapters.transports.http.sessions import Session, Sessions
 from taskmachine.adapters.transports.http.streams import Stream, write_events
 from taskmachine.adapters.transports.settings import Transport
+from taskmachine.protocol.caller import Caller
 from taskmachine.protocol.dialects.receiver import ReceiverDialect, choose
 from taskmachine.protocol.errors import MalformedMessage
 from taskmachine.protocol.jsonrpc import (
@@ -64,7 +65,7 @@ SESSION: Final = b"mcp-session-id"
 
 
 class Endpoint:
-    """Answers requests to one path; `owner_of` authenticates them, if given.
+    """Answers requests to one path; `caller_of` authenticates them, if given.
 
     `spoken` are the dialects of the server, at most one of them with sessions.
     """
@@ -76,13 +77,13 @@ class Endpoint:
         transport: Transport,
         spoken: Sequence[ReceiverDialect],
         *,
-        owner_of: Callable[[Mapping[str, str]], Awaitable[str | None]] | None,
+        caller_of: Callable[[Mapping[str, str]], Awaitable[Caller | None]] | None,
         lookups: Callable[[str], Lookups],
     ) -> None:
         self._runtime = runtime
         self._transport = transport
         self._spoken = spoken
-        self._owner_of = owner_of
+        self._caller_of = caller_of
         self._lookups = lookups
         self._offer = describe_server(runtime.tools, listing=True)
         self._mirrored = {dialect: dialect.mirrored(self._offer) for dialect in spoken}
@@ -102,10 +103,11 @@ class Endpoint:
         self, scope: Scope, headers: Mapping[str, str], receive: Receive, send: Send
     ) -> None:
         try:
-            owner = None if self._owner_of is None else await self._owner_of(headers)
+            caller = None if self._caller_of is None else await self._caller_of(headers)
+            owner = None if caller is None else caller.owner
             match scope["method"]:
                 case "POST":
-                    await self._post(scope, headers, owner, receive, send)
+                    await self._post(scope, headers, caller, receive, send)
                 case "GET":
                     await self._get(headers, owner, receive, send)
                 case "DELETE":
@@ -141,7 +143,7 @@ class Endpoint:
         self,
         scope: Scope,
         headers: Mapping[str, str],
-        owner: str | None,
+        caller: Caller | None,
         receive: Receive,
         send: Send,
     ) -> None:
@@ -165,23 +167,29 @@ class Endpoint:
             await respond(send, 400, encode_message(dialect.messages.encode_error(id, error)))
             return
         if dialect.is_stateless:
-            await self._post_stateless(dialect, owner or ANONYMOUS, message, receive, send)
+            await self._post_stateless(dialect, caller, message, receive, send)
         else:
-            await self._post_in_session(dialect, headers, owner, message, receive, send)
+            await self._post_in_session(dialect, headers, caller, message, receive, send)
 
     async def _post_stateless(
-        self, dialect: ReceiverDialect, owner: str, message: Message, receive: Receive, send: Send
+        self,
+        dialect: ReceiverDialect,
+        caller: Caller | None,
+        message: Message,
+        receive: Receive,
+        send: Send,
     ) -> None:
         """Answer a stateless request.  A disconnect of the client cancels it."""
         if not isinstance(message, Request):
             await respond(send, 202)  # no notification is defined over HTTP
             return
+        owner = ANONYMOUS if caller is None else caller.owner
         stateless = self._idle.pop((dialect, owner), None)
         if stateless is None:
             lookups = self._lookups(owner)
             stateless = _StatelessConversation(self._runtime, dialect, self._offer, owner, lookups)
         conversation = stateless.conversation
-        response = await conversation.answer(message, stateless.wait)
+        response = await conversation.answer(message, stateless.wait, caller=caller)
         stream = stateless.stream
         if stream is None:
             if len(self._idle) < MAX_IDLE:
@@ -211,13 +219,14 @@ class Endpoint:
         self,
         dialect: ReceiverDialect,
         headers: Mapping[str, str],
-        owner: str | None,
+        caller: Caller | None,
         message: Message,
         receive: Receive,
         send: Send,
     ) -> None:
         """Answer a message of a session.  A client that disconnects may resume the stream."""
         session_id = headers.get("mcp-session-id")
+        owner = None if caller is None else caller.owner
         if session_id is not None:
             session = await self.sessions.find(session_id, owner)
         elif dialect.begins_session(message):
@@ -239,7 +248,7 @@ class Endpoint:
             nonlocal stream
             stream = session.open(message)
 
-        response = await session.conversation.answer(message, wait)
+        response = await session.conversation.answer(message, wait, caller=caller)
         if stream is None:
             assert response is not None, "a pending request has a stream"
             added = () if session_id is not None else await self._session_header(session, response)

@@ -320,6 +320,23 @@ async def test_task_of_an_sdk_tool_has_no_access_token() -> None:
         assert shown["result"]["structuredContent"] == {"result": "None"}
 
 
+@pytest.mark.parametrize("is_legacy", [False, True])
+@bounded
+async def test_a_task_keeps_the_claims_that_the_sdk_has_verified(
+    bridge: ModuleType, is_legacy: bool
+) -> None:
+    async with bridge.authenticating_shop() as (place, caller):
+        caller.headers["authorization"] = "Bearer ada+read@desk"
+        if is_legacy:
+            await caller.introduce()
+        task_id = await caller.create("wait", {})
+        service = (await place.tasks.serving()).runtime.service
+        task = await service.store.load(task_id)
+        kept = service.caller(task)
+        assert (kept.subject, kept.scopes, kept.claims["iss"]) == ("ada", {"read"}, "i")
+        assert b"iss" not in task.call.caller
+
+
 # --- 2025-11-25 on FastMCP; for the SDK see mcp/test_legacy_wire.py --------------------------
 
 

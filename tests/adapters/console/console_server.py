@@ -132,7 +132,10 @@ class ConsoleServer:
         self.runtime = Runtime(store, Sealer(SECRET), Tools(), RuntimeConfig(world=world))
         self.service = self.runtime.service
         written = {
-            owner.removeprefix("token:"): {"token": token, "admin": owner == ADMIN}
+            owner.removeprefix("token:"): {
+                "token": token,
+                "scopes": ["admin"] * (owner == ADMIN),
+            }
             for owner, token in TOKENS.items()
         }
         authenticator = StaticTokenAuthenticator(Owners(SECRET), written)

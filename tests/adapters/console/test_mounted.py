@@ -10,6 +10,7 @@ from taskmachine.adapters.server.application import ConsoleMount, make_applicati
 from taskmachine.adapters.transports.auth.owners import Owners
 from taskmachine.adapters.transports.auth.static_tokens import StaticTokenAuthenticator
 from taskmachine.adapters.transports.settings import Settings, load_settings
+from taskmachine.protocol.caller import Caller
 from taskmachine.statemachine import ConfigurationError
 from tests.adapters.memory_service import run
 from tests.adapters.transports.wire import Gate, callers, serving
@@ -92,32 +93,33 @@ def test_the_endpoint_must_not_be_below_the_console() -> None:
     assert load_settings(None, {}, {"path": "/consoles"}).path == "/consoles"
 
 
-def test_token_file_decides_which_callers_are_admins() -> None:
+def test_token_file_decides_about_scopes() -> None:
     owners = Owners(b"s" * 32)
     tokens = {
         "a": TOKEN,
-        "b": {"token": TOKEN + "b", "admin": False},
-        "c": {"token": TOKEN + "c", "admin": True},
+        "b": {"token": TOKEN + "b", "scopes": []},
+        "c": {"token": TOKEN + "c", "scopes": ["admin", "deploy"]},
     }
     authenticator = StaticTokenAuthenticator(owners, tokens)
 
     async def main() -> None:
-        for end, is_admin in (("", False), ("b", False), ("c", True)):
-            caller = await authenticator.recognise(f"Bearer {TOKEN}{end}")
-            assert caller.is_admin is is_admin
-            assert await authenticator.authenticate(f"Bearer {TOKEN}{end}") == caller.owner
+        for name, end, scopes in (("a", "", ()), ("b", "b", ()), ("c", "c", ("admin", "deploy"))):
+            caller = await authenticator.authenticate(f"Bearer {TOKEN}{end}")
+            assert caller == Caller(owners.of_token_name(name), name, scopes=frozenset(scopes))
 
     run(main())
     for entry in (
         {},
         {"token": TOKEN},
-        {"token": TOKEN, "admin": 1},
-        {"token": TOKEN, "scope": "admin"},
+        {"token": TOKEN, "scopes": ["two words"]},
+        {"token": TOKEN, "scopes": [1]},
+        {"token": TOKEN, "admin": True},
+        {"token": TOKEN, "scopes": "admin"},
     ):
         with pytest.raises(ConfigurationError, match="'x' must be a string, or"):
             StaticTokenAuthenticator(owners, {"x": entry})
     with pytest.raises(ConfigurationError, match="must be a string"):
-        StaticTokenAuthenticator(owners, {"x": {"token": 1, "admin": True}})
+        StaticTokenAuthenticator(owners, {"x": {"token": 1, "scopes": []}})
 
 
 def test_the_printed_link_logs_in(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -22,6 +23,8 @@ from taskmachine.adapters.stores.postgresql.store import PostgreSQLStore
 from taskmachine.adapters.tools.context import Context, form
 from taskmachine.adapters.tools.errors import Gone
 from taskmachine.adapters.tools.registry import Tools
+from taskmachine.protocol.caller import Caller
+from taskmachine.protocol.operations import Create
 from taskmachine.statemachine import Call, Cause, ConfigurationError, Outcome, State, Task
 from tests.adapters.engines.cluster import answer, cancel, cluster_on, create, ended, reached, until
 from tests.adapters.memory_service import call
@@ -88,6 +91,35 @@ async def test_a_task_of_a_replica_is_run_by_a_worker(server: Server) -> None:
         assert "done" in text(await ended(replica, waiting))
         assert "done" in text(await ended(replica, await create(replica, "quick")))
         await until(lambda: cluster.rows(JOBS) == [])  # they are deleted together, soon
+
+
+async def test_a_worker_elsewhere_has_the_caller_and_its_own_lifespan(server: Server) -> None:
+    ada = Caller("alice", "ada", {"team": "blue"}, frozenset({"deploy"}))
+    seen = []
+
+    @asynccontextmanager
+    async def lifespan(tools: Tools) -> AsyncIterator[str]:
+        yield "pool of the worker"
+
+    tools = Tools(lifespan=lifespan)
+
+    @tools.task(parks=True)
+    async def who(ctx: Context) -> str:
+        seen.append((ctx.caller, ctx.lifespan))
+        return str(await ctx.ask("name", FORM))
+
+    async with cluster_on(server) as cluster:
+        replica = await cluster.replica(tools)
+        task = await replica.create("alice", Create(call("who")), caller=ada)
+        async with cluster.machine(tools, for_workers):
+            await reached(replica, task, State.INPUT_REQUIRED)
+        async with cluster.machine(tools, for_workers):  # which did not see the first run
+            await answer(replica, task)
+            assert (await ended(replica, task)).state is State.COMPLETED
+        assert seen == [(ada, "pool of the worker")] * 2
+        dump = str(cluster.rows("SELECT encode(record, 'escape') FROM @tasks"))
+        assert "elicitation" in dump
+        assert "blue" not in dump
 
 
 async def test_worker_is_notified_of_a_new_task_without_polling(server: Server) -> None:

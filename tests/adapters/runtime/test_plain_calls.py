@@ -10,9 +10,11 @@ import pytest
 from taskmachine.adapters.runtime.limits import Limits
 from taskmachine.adapters.runtime.plain_calls import PlainCalls
 from taskmachine.adapters.runtime.testing.virtual_loop import VirtualLoop
+from taskmachine.adapters.runtime.tool_runs import ToolRunner
 from taskmachine.adapters.tools.context import Context, form
 from taskmachine.adapters.tools.errors import Gone
 from taskmachine.adapters.tools.registry import Threads, Tools
+from taskmachine.protocol.caller import Caller
 from taskmachine.protocol.errors import MissingCapability
 from taskmachine.statemachine import (
     Call,
@@ -31,7 +33,8 @@ ADA = Reply(b'{"action":"accept","content":{"name":"Ada"}}')
 
 def play(tools: Tools, scene: Any, limits: Limits | None = None) -> None:
     async def main() -> None:
-        await scene(PlainCalls(limits or Limits(), Threads(1), lambda error: None))
+        runner = ToolRunner(Threads(1), lambda error: None, lambda: None)
+        await scene(PlainCalls(limits or Limits(), runner))
 
     loop = VirtualLoop(Random(0))
     try:
@@ -61,10 +64,10 @@ def test_a_call_that_needs_answers_is_to_be_made_again_with_them() -> None:
     tools = asking_tools()
 
     async def scene(calls: PlainCalls) -> None:
-        asked = await calls.run("alice", tools["greet"], call("greet"), {})
+        asked = await calls.run(Caller("alice"), tools["greet"], call("greet"), {})
         assert not isinstance(asked, Outcome)
         assert [question.key for question in asked] == ["name"]
-        outcome = await calls.run("alice", tools["greet"], call("greet"), {"name": ADA})
+        outcome = await calls.run(Caller("alice"), tools["greet"], call("greet"), {"name": ADA})
         assert isinstance(outcome, Outcome)
         assert b"Hello, Ada" in (outcome.result or b"")
 
@@ -81,7 +84,7 @@ def test_plain_call_can_ask_and_its_timeout_pauses_meanwhile() -> None:
 
     async def scene(calls: PlainCalls) -> None:
         outcome = await calls.run(
-            "alice", tools["greet"], call("greet"), {},
+            Caller("alice"), tools["greet"], call("greet"), {},
             report=lambda progress, message: reports.append((progress, message)), ask=ask,
         )  # fmt: skip
         assert isinstance(outcome, Outcome)
@@ -100,9 +103,9 @@ def test_a_caller_that_cannot_be_asked_is_not() -> None:
     async def scene(calls: PlainCalls) -> None:
         call = Call("tools/call", "greet")
         with pytest.raises(MissingCapability) as missing:  # where it would be made again
-            await calls.run("alice", tools["greet"], call, {})
+            await calls.run(Caller("alice"), tools["greet"], call, {})
         assert missing.value.required == {"elicitation": {}}
-        outcome = await calls.run("alice", tools["greet"], call, {}, ask=unasked)
+        outcome = await calls.run(Caller("alice"), tools["greet"], call, {}, ask=unasked)
         assert isinstance(outcome, Outcome)
         assert "did not declare support for 'elicitation/create'" in str(outcome.message)
 
@@ -125,7 +128,7 @@ def test_plain_call_times_out_at_once_and_its_tool_is_cancelled() -> None:
             raise
 
     async def scene(calls: PlainCalls) -> None:
-        outcome = await calls.run("alice", tools["slow"], call("slow"), {})
+        outcome = await calls.run(Caller("alice"), tools["slow"], call("slow"), {})
         assert isinstance(outcome, Outcome)
         assert outcome.cause is Cause.TIMED_OUT
         assert asyncio.get_running_loop().time() == pytest.approx(10)
@@ -143,12 +146,13 @@ def test_the_calls_of_one_caller_are_bounded() -> None:
         await asyncio.sleep(10)
 
     async def scene(calls: PlainCalls) -> None:
-        running = asyncio.create_task(calls.run("alice", tools["slow"], call("slow"), {}))
+        alice, bob = Caller("alice"), Caller("bob")
+        running = asyncio.create_task(calls.run(alice, tools["slow"], call("slow"), {}))
         await asyncio.sleep(1)
         with pytest.raises(LimitExceeded, match="1 calls at the same time"):
-            await calls.run("alice", tools["slow"], call("slow"), {})
-        assert isinstance(await calls.run("bob", tools["slow"], call("slow"), {}), Outcome)
+            await calls.run(alice, tools["slow"], call("slow"), {})
+        assert isinstance(await calls.run(bob, tools["slow"], call("slow"), {}), Outcome)
         await running
-        assert isinstance(await calls.run("alice", tools["slow"], call("slow"), {}), Outcome)
+        assert isinstance(await calls.run(alice, tools["slow"], call("slow"), {}), Outcome)
 
     play(tools, scene, Limits(blocked_calls=1))

@@ -11,6 +11,7 @@ from taskmachine.adapters.runtime.plain_calls import PlainCalls
 from taskmachine.adapters.tools.context import Answer, Context, form
 from taskmachine.adapters.tools.form_answers import fits
 from taskmachine.adapters.tools.registry import Tools
+from taskmachine.protocol.caller import Caller
 from taskmachine.protocol.jsonvalue import encode_json
 from taskmachine.statemachine import Reply
 from tests.adapters.memory_service import call
@@ -71,7 +72,7 @@ def test_form_answer_that_violates_the_schema_becomes_a_cancel(reply: Any, answe
 
     async def scene(calls: PlainCalls) -> None:
         answers = {"age": Reply(encode_json(reply))}
-        await calls.run("alice", tools["ask"], call("ask"), answers)
+        await calls.run(Caller("alice"), tools["ask"], call("ask"), answers)
 
     play(tools, scene)
     assert heard == [answer]

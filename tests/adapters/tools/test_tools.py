@@ -21,6 +21,7 @@ from taskmachine.adapters.tools.context import (
 )
 from taskmachine.adapters.tools.errors import Gone
 from taskmachine.adapters.tools.registry import CallError, Threads, ToolError, ToolResult, Tools
+from taskmachine.protocol.caller import Caller
 from taskmachine.statemachine import (
     Cause,
     ConfigurationError,
@@ -60,7 +61,7 @@ def outcome_of(
 ) -> Outcome:
     tools = Tools()
     tools.task("it", **options)(function)
-    context = Context(notes or Notes())
+    context = Context(notes or Notes(), Caller("alice"), lambda: None)
     return asyncio.run(tools["it"].run(arguments, context, Threads(4), lambda error: None))
 
 

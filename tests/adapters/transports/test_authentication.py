@@ -5,6 +5,7 @@ import hmac
 import json
 import tomllib
 from collections.abc import Iterator
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,8 @@ from taskmachine.adapters.transports.auth.authentication import (
 )
 from taskmachine.adapters.transports.auth.bearer_tokens import MAX_CREDENTIALS
 from taskmachine.adapters.transports.auth.key_sources import KeyFile, KeySource, KeyUrl
-from taskmachine.adapters.transports.auth.owners import Owners, Principal
+from taskmachine.adapters.transports.auth.owners import ADMIN, Owners, Principal
+from taskmachine.protocol.jsonvalue import MAX_DEPTH
 from taskmachine.statemachine import ConfigurationError
 from tests.adapters.memory_service import Clock, run
 from tests.adapters.transports.issuer import (
@@ -63,9 +65,6 @@ LACKING = (401, "invalid_token", "the access token lacks one of iss, aud, sub an
 TOO_LONG = (401, "invalid_token", "the access token is too long")
 
 
-SURROGATES = ["alice\ud800", "alice\udc00"]
-
-
 def invalid(description: str) -> tuple[int, str, str]:
     return (401, "invalid_token", f"the access token {description}")
 
@@ -91,18 +90,18 @@ def refusal(authenticator: Authenticator, authorization: str | None) -> tuple[in
 @pytest.mark.parametrize(("kid", "algorithm"), PAIRS)
 def test_a_token_of_the_issuer_makes_its_subject_the_owner(kid: str, algorithm: str) -> None:
     bearer = "Bearer " + token(kid, algorithm)
-    assert run(jwt_authenticator().authenticate(bearer)) == ALICE
+    assert run(jwt_authenticator().authenticate(bearer)).owner == ALICE
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER", "Bearer  "])
 def test_the_scheme_is_case_insensitive(scheme: str) -> None:
-    assert run(jwt_authenticator().authenticate(f"{scheme} {token()}")) == ALICE
+    assert run(jwt_authenticator().authenticate(f"{scheme} {token()}")).owner == ALICE
 
 
 async def test_two_tokens_of_one_subject_are_one_owner_and_two_subjects_are_two() -> None:
     authenticator = jwt_authenticator()
     first, second, bob = [
-        await authenticator.authenticate("Bearer " + signed)
+        (await authenticator.authenticate("Bearer " + signed)).owner
         for signed in (token(jti="1"), token("rsa", "RS256", scope="x"), token(sub="bob"))
     ]
     assert first == second == ALICE != bob
@@ -245,7 +244,7 @@ BAD = {name: (bad, answer) for name, bad, answer in bad_tokens()}
 def test_a_bad_token_is_refused(name: str) -> None:
     bad, answer = BAD[name]
     authenticator = jwt_authenticator()
-    assert run(authenticator.authenticate("Bearer " + token())) == ALICE
+    assert run(authenticator.authenticate("Bearer " + token())).owner == ALICE
     assert refusal(authenticator, "Bearer " + bad) == answer
     assert refusal(authenticator, "Bearer " + bad) == answer, "nor the second time"
 
@@ -278,13 +277,13 @@ def test_without_a_bearer_token_no_error_is_named(authorization: str | None) -> 
 )
 def test_valid_tokens_are_accepted(changes: dict[str, Any]) -> None:
     bearer = "Bearer " + unchecked(**changes)
-    assert run(jwt_authenticator().authenticate(bearer)) == ALICE
+    assert run(jwt_authenticator().authenticate(bearer)).owner == ALICE
 
 
 def test_clocks_may_be_half_a_minute_apart() -> None:
     authenticator = jwt_authenticator()
     for near in (token(exp=now_s() - 20), token(nbf=now_s() + 30), token(iat=now_s() + 30)):
-        assert run(authenticator.authenticate("Bearer " + near)) == ALICE
+        assert run(authenticator.authenticate("Bearer " + near)).owner == ALICE
     late = "Bearer " + token(exp=now_s() - 30)
     assert refusal(authenticator, late) == invalid("has expired")
     early = "Bearer " + token(nbf=now_s() + 60)
@@ -292,26 +291,49 @@ def test_clocks_may_be_half_a_minute_apart() -> None:
 
 
 def test_the_last_of_two_members_with_one_name_counts() -> None:
-    assert run(jwt_authenticator().authenticate("Bearer " + twice("EdDSA"))) == ALICE
+    assert run(jwt_authenticator().authenticate("Bearer " + twice("EdDSA"))).owner == ALICE
     payload = json.dumps(claims(sub="mallory"))[:-1] + ', "sub": "alice"}'
     signed = jwt.PyJWS().encode(payload.encode(), private_key("ed25519"), "EdDSA")
-    assert run(jwt_authenticator().authenticate("Bearer " + signed)) == ALICE
+    assert run(jwt_authenticator().authenticate("Bearer " + signed)).owner == ALICE
 
 
-def test_a_subject_with_a_lone_surrogate_is_a_separate_owner() -> None:
-    found = {run(jwt_authenticator().authenticate("Bearer " + token(sub=s))) for s in SURROGATES}
-    assert len(found | {ALICE}) == 3
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"sub": "alice\ud800"},
+        {"name": "\udc00"},
+        {"nested": json.loads("[" * (MAX_DEPTH - 1) + "]" * (MAX_DEPTH - 1))},
+    ],
+)
+def test_claims_that_a_task_could_not_keep_are_refused(wrong: dict[str, Any]) -> None:
+    assert refusal(jwt_authenticator(), "Bearer " + token(**wrong)) == MALFORMED_CLAIM
+
+
+def test_claims_that_exceed_the_limit_when_they_are_encoded_again_are_refused() -> None:
+    payload = f'{json.dumps(claims())[:-1]}, "numbers": [{"1e15," * 1_500}0]}}'
+    signed = jwt.PyJWS().encode(payload.encode(), private_key("ed25519"), "EdDSA")
+    assert refusal(jwt_authenticator(), "Bearer " + signed) == MALFORMED_CLAIM
+
+
+def test_a_verified_token_tells_subject_claims_and_scopes() -> None:
+    signed = claims(scope="read write", scp=["tasks"], groups=["dev"], limit=10**30, ratio=nan)
+    caller = run(jwt_authenticator().authenticate("Bearer " + token(**signed)))
+    assert caller.owner == ALICE, "scopes do not change the owner"
+    assert caller.subject == "alice"
+    assert caller.scopes == {"read", "write", "tasks"}
+    assert caller.claims == signed | {"ratio": None}, "NaN is not JSON"
+    assert "alice" not in repr(caller)
 
 
 def test_a_token_without_kid_may_be_signed_by_any_key() -> None:
     bearer = "Bearer " + token("rsa-2", "RS256", headers={})
     keys = FixedKeys.of(jwk("rsa"), jwk("rsa-2"))
-    assert run(jwt_authenticator(keys).authenticate(bearer)) == ALICE
+    assert run(jwt_authenticator(keys).authenticate(bearer)).owner == ALICE
 
 
 def test_a_key_for_one_algorithm_is_not_used_for_another() -> None:
     authenticator = jwt_authenticator(FixedKeys.of(jwk("rsa", alg="RS256")))
-    assert run(authenticator.authenticate("Bearer " + token("rsa", "RS256"))) == ALICE
+    assert run(authenticator.authenticate("Bearer " + token("rsa", "RS256"))).owner == ALICE
     assert refusal(authenticator, "Bearer " + token("rsa", "PS256")) == INVALID
 
 
@@ -335,7 +357,7 @@ def test_all_scopes_are_needed(changes: dict[str, Any], is_enough: bool) -> None
     authenticator = jwt_authenticator(required_scopes=["read", "write"])
     bearer = "Bearer " + unchecked(**changes)
     if is_enough:
-        assert run(authenticator.authenticate(bearer)) == ALICE
+        assert run(authenticator.authenticate(bearer)).owner == ALICE
     else:
         answer = (403, "insufficient_scope", "the access token lacks a scope")
         assert refusal(authenticator, bearer) == answer
@@ -353,9 +375,8 @@ def test_all_scopes_are_needed(changes: dict[str, Any], is_enough: bool) -> None
     ],
 )
 def test_the_scope_admin_makes_an_admin(changes: dict[str, Any], is_admin: bool) -> None:
-    caller = run(jwt_authenticator().recognise("Bearer " + unchecked(**changes)))
-    assert (caller.owner, caller.is_admin) == (ALICE, is_admin)
-    assert caller.expires_at is not None
+    caller = run(jwt_authenticator().authenticate("Bearer " + unchecked(**changes)))
+    assert (caller.owner, ADMIN in caller.scopes) == (ALICE, is_admin)
 
 
 # --- keys that change -------------------------------------------------------------------------
@@ -370,7 +391,7 @@ def test_a_known_token_is_refused_when_its_key_is_withdrawn(tmp_path: Path) -> N
         run(authenticator.authenticate(bearer))
     path.write_bytes(document(jwk("rsa")))
     assert refusal(authenticator, bearers[0]) == INVALID
-    assert run(authenticator.authenticate(bearers[1])) == ALICE
+    assert run(authenticator.authenticate(bearers[1])).owner == ALICE
 
 
 def test_only_an_unknown_key_causes_another_fetch() -> None:
@@ -390,10 +411,10 @@ async def test_an_issuer_without_key_ids_may_change_its_key() -> None:
     del first["kid"], second["kid"]
     async with key_server(first) as server:
         authenticator = jwt_authenticator(KeyUrl(server.url))
-        assert await authenticator.authenticate("Bearer " + token(headers={})) == ALICE
+        assert (await authenticator.authenticate("Bearer " + token(headers={}))).owner == ALICE
         server.body = document(second)
         new = "Bearer " + token("ed25519-2", headers={})
-        assert await authenticator.authenticate(new) == ALICE
+        assert (await authenticator.authenticate(new)).owner == ALICE
 
 
 async def test_token_with_a_new_key_is_accepted_once_the_key_is_published() -> None:
@@ -401,9 +422,9 @@ async def test_token_with_a_new_key_is_accepted_once_the_key_is_published() -> N
     async with key_server(jwk("ed25519")) as server:
         authenticator = jwt_authenticator(KeyUrl(server.url, clock))
         old, new = "Bearer " + token(), "Bearer " + token("p256", "ES256")
-        assert await authenticator.authenticate(old) == ALICE
+        assert (await authenticator.authenticate(old)).owner == ALICE
         server.body = document(jwk("p256"))
-        assert await authenticator.authenticate(new) == ALICE
+        assert (await authenticator.authenticate(new)).owner == ALICE
         with pytest.raises(Unauthorized):
             await authenticator.authenticate(old)
         made_up = [token(headers={"kid": f"made up {number}"}) for number in range(20)]
@@ -427,8 +448,10 @@ CI, DEPLOY = "c" * 32, "d" * 40 + "-._~+/=="
 
 def test_a_static_token_makes_its_name_the_owner() -> None:
     authenticator = StaticTokenAuthenticator(OWNERS, {"ci": CI, "deploy": DEPLOY})
-    assert run(authenticator.authenticate("Bearer " + CI)) == OWNERS.of_token_name("ci")
-    assert run(authenticator.authenticate("bearer " + DEPLOY)) == OWNERS.of_token_name("deploy")
+    assert run(authenticator.authenticate("Bearer " + CI)).owner == OWNERS.of_token_name("ci")
+    assert run(authenticator.authenticate("bearer " + DEPLOY)).owner == OWNERS.of_token_name(
+        "deploy"
+    )
 
 
 @pytest.mark.parametrize("wrong", [CI[:-1], CI + "c", CI.upper(), "x" * 32, CI + "="])
@@ -470,7 +493,9 @@ def test_invalid_static_tokens_are_refused(tokens: dict[str, Any], mistake: str)
 
 def test_without_verification_the_header_is_the_owner() -> None:
     authenticator = HeaderAuthenticator(OWNERS)
-    owners = [run(authenticator.authenticate(text)) for text in ("Basic YTpi", "Bearer x", "é")]
+    owners = [
+        run(authenticator.authenticate(text)).owner for text in ("Basic YTpi", "Bearer x", "é")
+    ]
     assert owners == [OWNERS.of_header(text) for text in ("Basic YTpi", "Bearer x", "é")]
     assert len(set(owners)) == 3
     for missing in (None, ""):
@@ -513,7 +538,7 @@ def test_empty_settings_configure_no_authentication() -> None:
 def test_settings_for_signed_tokens_with_keys_in_a_file(folder: Folder) -> None:
     made = authenticator_from(jwt_settings(folder, scopes=["read"]), OWNERS)
     assert made is not None
-    assert run(made.authenticate("Bearer " + token(scope="read"))) == ALICE
+    assert run(made.authenticate("Bearer " + token(scope="read"))).owner == ALICE
     assert refusal(made, "Bearer " + token())[0] == 403
 
 
@@ -522,14 +547,14 @@ async def test_settings_for_signed_tokens_with_keys_at_an_address(folder: Folder
         settings = jwt_settings(folder, jwks=server.url)
         made = authenticator_from(settings, OWNERS)
         assert made is not None
-        assert await made.authenticate("Bearer " + token()) == ALICE
+        assert (await made.authenticate("Bearer " + token())).owner == ALICE
 
 
 def test_settings_for_static_tokens(folder: Folder) -> None:
     path = folder.write("tokens.toml", f'ci = "{CI}"\n"a b" = "{DEPLOY}"\n')
     made = authenticator_from({"kind": "tokens", "tokens": path}, OWNERS)
     assert made is not None
-    assert run(made.authenticate("Bearer " + DEPLOY)) == OWNERS.of_token_name("a b")
+    assert run(made.authenticate("Bearer " + DEPLOY)).owner == OWNERS.of_token_name("a b")
 
 
 def test_settings_for_no_verification() -> None:

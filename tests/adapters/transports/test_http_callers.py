@@ -9,11 +9,15 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from taskmachine.adapters.runtime.runtime import system_clock
+from taskmachine.adapters.stores import open_store
+from taskmachine.adapters.tools.context import Context
+from taskmachine.adapters.tools.registry import Tools
 from taskmachine.adapters.transports.http.application import Application
 from taskmachine.adapters.transports.http.origins import Origins
 from taskmachine.adapters.transports.settings import Settings
-from tests.adapters.transports.issuer import AUDIENCE, ISSUER, document, jwk, token
-from tests.adapters.transports.wire import ACCEPT, Caller, Gate, callers, serving
+from tests.adapters.transports.issuer import AUDIENCE, ISSUER, claims, document, jwk, token
+from tests.adapters.transports.wire import ACCEPT, OLD, Caller, Gate, callers, in_both, serving
+from tests.site.pages import blocks_of
 
 ALICE, BOB = "a" * 40, "b" * 40
 
@@ -102,6 +106,129 @@ async def test_the_resource_metadata_is_public(tmp_path: Path) -> None:
         refused = await weak.post({"id": 1, "method": "ping"})
         assert refused.status_code == 403
         assert 'error="insufficient_scope"' in refused.headers["www-authenticate"]
+
+
+# --- the caller in a tool --------------------------------------------------------------------
+
+
+def claiming_tools() -> Tools:
+    tools = Tools()
+
+    @tools.task()
+    async def who(ctx: Context) -> dict[str, Any]:
+        return {
+            "owner": ctx.owner,
+            "subject": ctx.caller.subject,
+            "claims": dict(ctx.claims),
+            "scopes": sorted(ctx.scopes),
+        }
+
+    return tools
+
+
+async def who(caller: Caller, *, is_task: bool) -> Any:
+    if not is_task:
+        caller.capabilities = {}
+        return (await caller.call("tools/call", {"name": "who", "arguments": {}}))["result"][
+            "structuredContent"
+        ]
+    task_id = await caller.create("who", {})
+    await caller.wait_for(task_id, "completed")
+    if caller.is_legacy:
+        return (await caller.call("tasks/result", {"taskId": task_id}))["result"][
+            "structuredContent"
+        ]
+    shown = await caller.call("tasks/get", {"taskId": task_id})
+    return shown["result"]["result"]["structuredContent"]
+
+
+@in_both
+@pytest.mark.parametrize("is_task", [True, False])
+async def test_a_tool_sees_the_claims_of_the_token_of_its_request(
+    revision: str, is_task: bool, tmp_path: Path
+) -> None:
+    keys, file = tmp_path / "keys.json", tmp_path / "tasks.db"
+    keys.write_bytes(document(jwk("ed25519")))
+    auth = {"kind": "jwt", "issuer": ISSUER, "audience": AUDIENCE, "jwks": str(keys)}
+    store = await open_store(f"sqlite:{file}")
+    async with serving(claiming_tools(), store, auth=auth) as url, httpx.AsyncClient() as client:
+        seen = []
+        both: list[dict[str, Any]] = [{"team": "red"}, {"sub": "bob", "scope": "read write"}]
+        for changes in both:
+            bearer = token(**changes)
+            caller = Caller(client, url, bearer)
+            if revision == OLD:
+                await caller.introduce()
+            told = await who(caller, is_task=is_task)
+            verified = claims(**changes)
+            assert told["claims"] | {"exp": verified["exp"]} == verified
+            assert (told["subject"], told["scopes"]) == (
+                verified["sub"],
+                verified.get("scope", "").split(),
+            )
+            seen.append(told["owner"])
+            # The next request of a session has a new token of the same subject.
+            caller.headers["authorization"] = f"Bearer {token(**changes, jti='renewed')}"
+            assert (await who(caller, is_task=is_task))["claims"]["jti"] == "renewed"
+            written = b"".join(path.read_bytes() for path in tmp_path.glob("tasks.db*"))
+            assert bearer.encode() not in written
+        assert len(set(seen)) == 2
+    await store.close()
+
+
+@in_both
+@pytest.mark.parametrize("is_task", [True, False])
+async def test_a_fixed_token_has_a_name_and_scopes(
+    revision: str, is_task: bool, tmp_path: Path
+) -> None:
+    file = tmp_path / "tokens.toml"
+    file.touch(0o600)
+    file.write_text(f'alice = {{ token = "{ALICE}", scopes = ["deploy"] }}\nbob = "{BOB}"\n')
+    auth = {"kind": "tokens", "tokens": str(file)}
+    async with serving(claiming_tools(), auth=auth) as url, httpx.AsyncClient() as client:
+        for bearer, name, scopes in ((ALICE, "alice", ["deploy"]), (BOB, "bob", [])):
+            caller = Caller(client, url, bearer)
+            if revision == OLD:
+                await caller.introduce()
+            assert await who(caller, is_task=is_task) == {
+                "owner": f"token:{name}",
+                "subject": name,
+                "claims": {},
+                "scopes": scopes,
+            }
+
+
+async def test_the_tool_of_the_page_checks_a_scope(tmp_path: Path) -> None:
+    [shown] = blocks_of("docs/howto/authentication.md", "python")
+    names: dict[str, Any] = {}
+    exec(shown.text, names)
+    file = tmp_path / "tokens.toml"
+    file.touch(0o600)
+    file.write_text(f'alice = {{ token = "{ALICE}", scopes = ["deploy"] }}\nbob = "{BOB}"\n')
+    auth = {"kind": "tokens", "tokens": str(file)}
+    async with serving(names["TOOLS"], auth=auth) as url, httpx.AsyncClient() as client:
+        for bearer, answer in ((ALICE, "1.2 is live, by order of alice"), (BOB, "needs the scope")):
+            caller = Caller(client, url, bearer)
+            caller.capabilities = {}
+            call = {"name": "deploy", "arguments": {"version": "1.2"}}
+            assert answer in str(await caller.call("tools/call", call))
+
+
+@in_both
+@pytest.mark.parametrize("is_task", [True, False])
+@pytest.mark.parametrize("kind", ["header", None])
+async def test_an_unverified_caller_is_only_an_owner(
+    revision: str, is_task: bool, kind: str | None
+) -> None:
+    auth = {} if kind is None else {"kind": kind}
+    async with serving(claiming_tools(), auth=auth) as url, httpx.AsyncClient() as client:
+        caller = Caller(client, url, token(scope="forged"))
+        if revision == OLD:
+            await caller.introduce()
+        told = await who(caller, is_task=is_task)
+        expected = kind or ("session" if revision == OLD else "anonymous")
+        assert told.pop("owner").partition(":")[0] == expected
+        assert told == {"subject": None, "claims": {}, "scopes": []}
 
 
 # --- origins ---------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ def test_a_token_with_the_name_of_another_kind_is_still_a_token(name: str) -> No
 def test_owners_are_equal_if_and_only_if_issuer_and_subject_are(
     issuer: str, subject: str, other_issuer: str, other_subject: str
 ) -> None:
-    one = OWNERS.of_principal(Principal(issuer, subject, frozenset({"read"})))
+    one = OWNERS.of_principal(Principal(issuer, subject))
     other = OWNERS.of_principal(Principal(other_issuer, other_subject))
     assert (one == other) == ((issuer, subject) == (other_issuer, other_subject))
 
@@ -55,11 +55,6 @@ def test_moving_a_letter_from_issuer_to_subject_is_another_principal() -> None:
     pairs = [("ab", "c"), ("a", "bc"), ("", "abc"), ("abc", "")]
     owners = [OWNERS.of_principal(Principal(*pair)) for pair in pairs]
     assert len(set(owners)) == len(owners)
-
-
-def test_scopes_do_not_change_the_owner() -> None:
-    few, many = Principal("i", "s"), Principal("i", "s", frozenset({"read", "write"}))
-    assert OWNERS.of_principal(few) == OWNERS.of_principal(many)
 
 
 def test_another_secret_makes_other_owners_and_the_same_secret_the_same() -> None:

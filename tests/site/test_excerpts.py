@@ -11,7 +11,8 @@ from typing import Any, Final
 from taskmachine.adapters.conformance import profile_files
 from taskmachine.adapters.conformance.command_line import read_arguments
 from taskmachine.adapters.engines.procrastinate import opening as procrastinate
-from taskmachine.adapters.tools.context import Context, form
+from taskmachine.adapters.tools.context import Context
+from taskmachine.adapters.tools.questions import form
 from taskmachine.adapters.tools.registry import Tools
 from taskmachine.adapters.transports.rest.openapi import document
 from taskmachine.adapters.transports.settings import load_settings

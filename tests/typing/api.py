@@ -41,7 +41,6 @@ from taskmachine import (
     mcp,
     mcp1,
     open_runtime,
-    sampling,
     serve,
     server,
     start_runtime,
@@ -64,11 +63,10 @@ tools = Tools()
 async def deploy(version: str, ctx: Context) -> str:
     await ctx.progress(1, 2, "built")
     answer = await ctx.ask("go", form("Deploy now?", {"type": "object"}))
-    assert_type(answer, Answer)
-    assert_type(await ctx.ask("pay", url("Pay first", "https://pay.example/1", "1")), Answer)
-    assert_type(await ctx.ask("say", sampling([], max_tokens=10)), dict[str, Any])
+    assert_type(answer, Answer[dict[str, Any]])
+    assert_type(await ctx.ask("pay", url("Pay first", "https://pay.example/1", "1")), Answer[None])
     if answer.action != "accept":
-        raise ToolError("nobody agreed")
+        raise ToolError("not confirmed")
     return f"{version} is live"
 
 

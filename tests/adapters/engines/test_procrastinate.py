@@ -19,8 +19,9 @@ from taskmachine.adapters.runtime.runtime import RuntimeConfig, open_runtime
 from taskmachine.adapters.stores import StoreError, open_store
 from taskmachine.adapters.stores.postgresql.connections import read_url
 from taskmachine.adapters.stores.postgresql.store import PostgreSQLStore
-from taskmachine.adapters.tools.context import Context, form
+from taskmachine.adapters.tools.context import Context
 from taskmachine.adapters.tools.errors import Gone
+from taskmachine.adapters.tools.questions import form
 from taskmachine.adapters.tools.registry import Tools
 from taskmachine.statemachine import Call, Cause, ConfigurationError, Outcome, State, Task
 from tests.adapters.engines.cluster import answer, cancel, cluster_on, create, ended, reached, until

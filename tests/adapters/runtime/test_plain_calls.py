@@ -10,8 +10,9 @@ import pytest
 from taskmachine.adapters.runtime.limits import Limits
 from taskmachine.adapters.runtime.plain_calls import PlainCalls
 from taskmachine.adapters.runtime.testing.virtual_loop import VirtualLoop
-from taskmachine.adapters.tools.context import Context, form
+from taskmachine.adapters.tools.context import Context
 from taskmachine.adapters.tools.errors import Gone
+from taskmachine.adapters.tools.questions import form
 from taskmachine.adapters.tools.registry import Threads, Tools
 from taskmachine.protocol.errors import MissingCapability
 from taskmachine.statemachine import (

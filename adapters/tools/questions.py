@@ -86,9 +86,9 @@ class Request(Generic[_T_co]):
         """Return the answer in a result.  Content that does not fit its form is a `cancel`."""
         schema = self.params.get("requestedSchema")
         if schema is not None and result.get("action") == "accept":
-            # Some clients send null for a field that was left empty.
-            sent = (result.get("content") or {}).items()
-            content = {name: value for name, value in sent if value is not None}
+            content = result.get("content") or {}
+            if isinstance(content, dict):  # some clients send null for a field that is empty
+                content = {name: value for name, value in content.items() if value is not None}
             result = {**result, "content": content}
             if not fits(schema, content):  # 2025-11-25:elicitation-server-validates
                 log.warning("an answer does not fit its form; treating it as cancelled")

@@ -150,7 +150,7 @@ def choose(message: str, options: Any) -> Request[Any]:
     A mapping has the text to return and the title to show.  None if the user declines.
     """
     values = _values(options)
-    if not values or not all(isinstance(text, str) for text in values):
+    if not values:
         raise ConfigurationError(
             f"choose({message!r:.60}, ...) needs texts to choose from: a list of texts, a dict of"
             " text and title, an Enum, or a Literal of texts"
@@ -165,13 +165,14 @@ def choose(message: str, options: Any) -> Request[Any]:
 
 
 def _values(options: Any) -> dict[Any, Any]:
-    """Return the options by the text that stands for each on the wire."""
+    """Return the options by the text that stands for each on the wire; empty if they are unfit."""
     if isinstance(options, type) and issubclass(options, Enum):
         return {m.value if isinstance(m.value, str) else m.name: m for m in options}
-    if isinstance(options, str):  # otherwise, its characters
-        return {}
     texts = get_args(options) or options
-    return {text: text for text in texts}
+    # Not a set: its order differs between processes, and a question must stay the same.
+    is_ordered = isinstance(texts, Sequence | Mapping) and not isinstance(texts, str)
+    is_fit = is_ordered and all(isinstance(text, str) for text in texts)
+    return {text: text for text in texts} if is_fit else {}
 
 
 def url(message: str, address: str, elicitation_id: str) -> Request[Answer[None]]:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Coroutine
 from typing import Any, Final, Literal
 
+import attrs
 import msgspec
 
 from taskmachine.adapters.runtime.limits import Limits
@@ -109,12 +110,17 @@ async def broken(n: int, ctx: Context) -> str:
     raise CallError(-32050, f"broken {n}")
 
 
+@attrs.frozen
+class Said:
+    said: str
+
+
 def question(n: int) -> Request[Any]:
-    return form(f"What of {n}?", {"type": "object", "properties": {"said": {"type": "string"}}})
+    return form(f"What of {n}?", Said)
 
 
 def words(answer: Any) -> str:
-    return str(answer.content["said"])
+    return str(answer.value.said)
 
 
 # --- callers ---------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 __all__ = [
     "DUTIES",
     "TABLE",
+    "Accepted",
     "Answer",
     "Call",
     "CallError",
@@ -20,10 +21,12 @@ __all__ = [
     "IllegalTransition",
     "LimitExceeded",
     "Limits",
+    "NotAccepted",
     "NotFound",
     "Outcome",
     "Runtime",
     "RuntimeConfig",
+    "SamplingResult",
     "State",
     "SyncContext",
     "Task",
@@ -32,8 +35,11 @@ __all__ = [
     "ToolError",
     "ToolResult",
     "Tools",
+    "UnfitReply",
     "__version__",
     "check",
+    "choose",
+    "confirm",
     "connect",
     "form",
     "lifecycle",
@@ -55,15 +61,18 @@ if TYPE_CHECKING:
         start_runtime,
     )
     from taskmachine.adapters.server.serving import serve
-    from taskmachine.adapters.tools.context import (
+    from taskmachine.adapters.tools.context import Context, SyncContext
+    from taskmachine.adapters.tools.questions import (
+        Accepted,
         Answer,
-        Context,
-        SyncContext,
+        NotAccepted,
+        choose,
+        confirm,
         form,
-        sampling,
         url,
     )
     from taskmachine.adapters.tools.registry import CallError, ToolError, ToolResult, Tools
+    from taskmachine.adapters.tools.sampling import SamplingResult, UnfitReply, sampling
     from taskmachine.protocol.caller import Caller
     from taskmachine.protocol.operations import Create
     from taskmachine.statemachine import (
@@ -91,7 +100,9 @@ else:
         "adapters.runtime.limits": "Limits",
         "adapters.runtime.runtime": "Runtime RuntimeConfig open_runtime start_runtime",
         "adapters.server.serving": "serve",
-        "adapters.tools.context": "Answer Context SyncContext form sampling url",
+        "adapters.tools.context": "Context SyncContext",
+        "adapters.tools.questions": "Accepted Answer NotAccepted choose confirm form url",
+        "adapters.tools.sampling": "SamplingResult UnfitReply sampling",
         "adapters.tools.registry": "CallError ToolError ToolResult Tools",
         "protocol.caller": "Caller",
         "protocol.operations": "Create",

@@ -3,8 +3,8 @@
     @tools.task()
     async def deploy(version: str, ctx: Context) -> str:
         await ctx.progress(1, 3, "building")
-        answer = await ctx.ask("go", form("Deploy now?", Confirmation))
-        ...
+        if not await ctx.confirm("go", "Deploy now?"):
+            ...
 
 The tool chooses a key for each question, the same on every run: when it runs again, after a crash
 or because it parked, it gets the stored answer, so no person is asked twice.
@@ -13,34 +13,29 @@ or because it parked, it gets the stored answer, so no person is asked twice.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import Any, Final, Generic, Literal, Protocol, TypeVar
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, overload
 
-import attrs
-
-from taskmachine.adapters.tools.form_answers import fits
+from taskmachine.adapters.tools.questions import (
+    Answer,
+    Request,
+    choose,
+    confirm,
+    form,
+    questions_of,
+)
 from taskmachine.protocol.caller import Caller
-from taskmachine.protocol.jsonvalue import JSONObject, decode_json, encode_json
+from taskmachine.protocol.jsonvalue import decode_json, encode_json
 from taskmachine.statemachine import Progress, Question, Reply, TaskmachineError
 
-__all__ = [
-    "Answer",
-    "Context",
-    "Parked",
-    "Refused",
-    "Request",
-    "SyncContext",
-    "Work",
-    "form",
-    "questions_of",
-    "sampling",
-    "url",
-]
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm
+
+__all__ = ["Context", "Parked", "Refused", "SyncContext", "Work"]
 
 log: Final = logging.getLogger("taskmachine")
 
 _T = TypeVar("_T")
-_A_co = TypeVar("_A_co", covariant=True)
+_S = TypeVar("_S", bound=str)
 Cleanup = Callable[[], object]
 
 
@@ -62,57 +57,6 @@ class Refused(TaskmachineError):
         super().__init__(f"the question was refused: {message}")
         self.code = code
         self.message = message
-
-
-@attrs.frozen
-class Request(Generic[_A_co]):
-    """A question, generic in the type of its answer: see `form`, `url` and `sampling`."""
-
-    method: str
-    params: JSONObject
-
-
-@attrs.frozen
-class Answer:
-    """The user's answer to a form or a link, with `content` if a form was accepted.
-
-    Content that does not fit the form counts as `cancel`.
-    """
-
-    action: Literal["accept", "decline", "cancel"]
-    content: JSONObject = attrs.field(factory=dict)
-
-
-def form(message: str, schema: JSONObject) -> Request[Answer]:
-    """Ask the user to fill in a form: an object schema with flat, primitive properties."""
-    return Request(
-        "elicitation/create", {"mode": "form", "message": message, "requestedSchema": schema}
-    )
-
-
-def url(message: str, address: str, elicitation_id: str) -> Request[Answer]:
-    """Ask the user to visit a page; ValueError unless the address is an absolute URL."""
-    if not urlsplit(address).scheme or not address.isprintable() or " " in address:
-        # 2025-11-25:elicitation-url-valid
-        raise ValueError(f"address must be an absolute URL, got {address!r:.80}")
-    return Request(
-        "elicitation/create",
-        {"mode": "url", "message": message, "url": address, "elicitationId": elicitation_id},
-    )
-
-
-def sampling(messages: Sequence[JSONObject], max_tokens: int, **more: Any) -> Request[JSONObject]:
-    """Ask the client's model; `more` are further members of the request."""
-    params = {"messages": list(messages), "maxTokens": max_tokens, **more}
-    return Request("sampling/createMessage", params)
-
-
-def questions_of(requests: Mapping[str, Request[Any]]) -> tuple[Question, ...]:
-    """Return the questions as a task record stores them."""
-    return tuple(
-        Question(key, request.method, encode_json(request.params))
-        for key, request in requests.items()
-    )
 
 
 class Work(Protocol):
@@ -186,16 +130,40 @@ class Context:
         """Set the status message."""
         await self._work.report(progress=None, message=message)
 
+    @overload
     async def ask(
-        self, key: str, request: Request[_T], *, park: bool = False, partial: Any = None
-    ) -> _T:
-        """Ask the client and wait; return an `Answer` to a form or a link, or else the result.
+        self, key: str, question: Request[_T], *, park: bool = False, partial: Any = None
+    ) -> _T: ...
 
-        With `park` the tool ends here and runs again once there is an answer, so no worker waits.
-        `partial` is a partial result to show until then.
+    @overload
+    async def ask(
+        self,
+        key: str,
+        question: str,
+        answer_type: "TypeForm[_T]",
+        *,
+        park: bool = False,
+        partial: Any = None,
+    ) -> Answer[_T]: ...
+
+    async def ask(
+        self,
+        key: str,
+        question: Any,
+        answer_type: Any = None,
+        *,
+        park: bool = False,
+        partial: Any = None,
+    ) -> Any:
+        """Ask the client and wait for the answer.
+
+        `ask(key, message, answer_type)` is `ask(key, form(message, answer_type))`.  With `park` the
+        tool ends here and runs again once there is an answer, so no worker waits.  `partial` is a
+        partial result to show until then.
         """
-        answer: _T = (await self.ask_all({key: request}, park=park, partial=partial))[key]
-        return answer
+        if isinstance(question, str):
+            question = form(question, answer_type)
+        return (await self.ask_all({key: question}, park=park, partial=partial))[key]
 
     async def ask_all(
         self, requests: Mapping[str, Request[Any]], *, park: bool = False, partial: Any = None
@@ -205,6 +173,32 @@ class Context:
         shown = None if partial is None else encode_json(partial)
         replies = await self._work.ask(questions, park=park, partial=shown)
         return {key: _read(request, replies[key]) for key, request in requests.items()}
+
+    async def confirm(self, key: str, message: str, *, park: bool = False) -> bool:
+        """Ask for a yes or no; False if the user declines."""
+        return await self.ask(key, confirm(message), park=park)
+
+    @overload
+    async def choose(
+        self, key: str, message: str, options: "TypeForm[_T]", *, park: bool = False
+    ) -> _T | None: ...
+
+    @overload
+    async def choose(
+        self,
+        key: str,
+        message: str,
+        options: Sequence[_S] | Mapping[_S, str],
+        *,
+        park: bool = False,
+    ) -> _S | None: ...
+
+    async def choose(self, key: str, message: str, options: Any, *, park: bool = False) -> Any:
+        """Ask for one of some texts, of a Literal, or of the members of an Enum.
+
+        A mapping has the text to return and the title to show.  None if the user declines.
+        """
+        return await self.ask(key, choose(message, options), park=park)
 
     def on_cancel(self, cleanup: Cleanup) -> None:
         """Call `cleanup` if the call is stopped; the last one registered is called first."""
@@ -222,19 +216,11 @@ class Context:
                 log.exception("a cleanup of task %s failed", self.task_id)
 
 
-def _read(request: Request[Any], reply: Reply) -> Any:
+def _read(request: Request[_T], reply: Reply) -> _T:
     body = decode_json(reply.body)
     if reply.is_error:
         raise Refused(body.get("code", 0), str(body.get("message", "")))
-    if request.method == "elicitation/create":
-        content = body.get("content") or {}
-        schema = request.params.get("requestedSchema")
-        if body["action"] == "accept" and schema is not None and not fits(schema, content):
-            # 2025-11-25:elicitation-server-validates
-            log.warning("an answer does not fit its form; treating it as cancelled")
-            return Answer("cancel")
-        return Answer(body["action"], content)
-    return body
+    return request.read(body)
 
 
 class SyncContext:
@@ -279,13 +265,59 @@ class SyncContext:
     def status(self, message: str) -> None:
         self._wait(self._context.status(message))
 
-    def ask(self, key: str, request: Request[_T], *, park: bool = False, partial: Any = None) -> _T:
-        return self._wait(self._context.ask(key, request, park=park, partial=partial))
+    @overload
+    def ask(
+        self, key: str, question: Request[_T], *, park: bool = False, partial: Any = None
+    ) -> _T: ...
+
+    @overload
+    def ask(
+        self,
+        key: str,
+        question: str,
+        answer_type: "TypeForm[_T]",
+        *,
+        park: bool = False,
+        partial: Any = None,
+    ) -> Answer[_T]: ...
+
+    def ask(
+        self,
+        key: str,
+        question: Any,
+        answer_type: Any = None,
+        *,
+        park: bool = False,
+        partial: Any = None,
+    ) -> Any:
+        asking = self._context.ask(key, question, answer_type, park=park, partial=partial)
+        return self._wait(asking)
 
     def ask_all(
         self, requests: Mapping[str, Request[Any]], *, park: bool = False, partial: Any = None
     ) -> dict[str, Any]:
         return self._wait(self._context.ask_all(requests, park=park, partial=partial))
+
+    def confirm(self, key: str, message: str, *, park: bool = False) -> bool:
+        return self._wait(self._context.confirm(key, message, park=park))
+
+    @overload
+    def choose(
+        self, key: str, message: str, options: "TypeForm[_T]", *, park: bool = False
+    ) -> _T | None: ...
+
+    @overload
+    def choose(
+        self,
+        key: str,
+        message: str,
+        options: Sequence[_S] | Mapping[_S, str],
+        *,
+        park: bool = False,
+    ) -> _S | None: ...
+
+    def choose(self, key: str, message: str, options: Any, *, park: bool = False) -> Any:
+        return self._wait(self._context.choose(key, message, options, park=park))
 
     def on_cancel(self, cleanup: Cleanup) -> None:
         """Call `cleanup` on the thread of the event loop if the call is stopped."""

@@ -1,11 +1,17 @@
-"""Validate answers to forms, which are flat objects of primitives."""
+"""Forms, which are flat objects of primitives, and the validation of their answers."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from taskmachine.protocol.jsonvalue import JSONObject
 
-__all__ = ["fits"]
+__all__ = ["fits", "one_field"]
+
+
+def one_field(field: JSONObject) -> JSONObject:
+    """Return the schema of a form with a single field, called `value`."""
+    properties = {"value": {"title": "Answer", **field}}
+    return {"type": "object", "properties": properties, "required": ["value"]}
 
 
 def fits(schema: JSONObject, content: Any) -> bool:

@@ -22,10 +22,11 @@ from typing import Any, Final, Literal, TypeVar, get_args
 
 import attrs
 
-from taskmachine.adapters.tools.context import Context, Request, SyncContext, questions_of
+from taskmachine.adapters.tools.context import Context, SyncContext
 from taskmachine.adapters.tools.errors import CannotAsk, Gone
 from taskmachine.adapters.tools.lifespan import LifespanFunction, check_lifespan
 from taskmachine.adapters.tools.plain_json import to_json
+from taskmachine.adapters.tools.questions import Request, questions_of
 from taskmachine.adapters.tools.signatures import Signature, signature_of
 from taskmachine.protocol.dialects.dialect import TaskSupport
 from taskmachine.protocol.dialects.mcp_2026_07_28.headers import mirrored_parameters

@@ -6,7 +6,8 @@ from itertools import count
 from typing import Any, Final
 
 from taskmachine.adapters.runtime.runtime import Runtime
-from taskmachine.adapters.tools.context import Context, form
+from taskmachine.adapters.tools.context import Context
+from taskmachine.adapters.tools.questions import form
 from taskmachine.adapters.tools.registry import Tools
 from taskmachine.adapters.transports.connection.conversation import Conversation
 from taskmachine.protocol.dialects.erlmcp.receiver import RECEIVER as RECEIVER_ERLMCP

@@ -13,7 +13,8 @@ from taskmachine.adapters.runtime.runtime import (
 )
 from taskmachine.adapters.runtime.service import TaskService
 from taskmachine.adapters.stores import open_store
-from taskmachine.adapters.tools.context import Context, form
+from taskmachine.adapters.tools.context import Context
+from taskmachine.adapters.tools.questions import form
 from taskmachine.adapters.tools.registry import CallError, Tools
 from taskmachine.protocol.jsonvalue import encode_json
 from taskmachine.protocol.operations import Answer, Create

@@ -15,8 +15,10 @@ from zlib import crc32
 
 import msgspec
 
-from taskmachine.adapters.tools.context import Answer, Context, Request, SyncContext, form
+from taskmachine.adapters.tools.context import Context, SyncContext
+from taskmachine.adapters.tools.questions import Answer, Request, form
 from taskmachine.adapters.tools.registry import CallError, Tools
+from taskmachine.protocol.jsonvalue import JSONObject
 from tests.chaos.record import LogLine
 
 __all__ = ["BROKEN", "LASTING", "NAMES", "SILENT", "TOOLS"]
@@ -82,7 +84,7 @@ def duration(name: str, most_s: float) -> float:
     return crc32(name.encode()) % 1_000 / 1_000 * most_s
 
 
-def question(name: str, key: str) -> Request[Answer]:
+def question(name: str, key: str) -> Request[Answer[JSONObject]]:
     return form(f"{name}/{key}", _ANSWER)
 
 

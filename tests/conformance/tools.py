@@ -10,8 +10,10 @@ from typing import Annotated, Any, Final
 import attrs
 from msgspec import Meta
 
-from taskmachine.adapters.tools.context import Context, form, sampling
+from taskmachine.adapters.tools.context import Context
+from taskmachine.adapters.tools.questions import form
 from taskmachine.adapters.tools.registry import CallError, Tool, ToolError, Tools
+from taskmachine.adapters.tools.sampling import UnfitReply, sampling
 from taskmachine.protocol.jsonvalue import JSONObject
 from taskmachine.protocol.offer import Tool as OfferedTool
 
@@ -149,12 +151,8 @@ def _offer_questions(made: Tools) -> None:
     @made.task(poll_interval=POLL_S)
     async def hum(ctx: Context) -> str:
         """Find words for a melody."""
-        asked = {"type": "text", "text": "Write a line of a song."}
-        said = await ctx.ask("line", sampling([{"role": "user", "content": asked}], max_tokens=50))
-        content = said.get("content")
-        blocks = content if isinstance(content, list) else [content]
-        texts = [block.get("text") if isinstance(block, dict) else None for block in blocks]
-        # 2025-11-25:sampling-content-validated
-        if not all(isinstance(text, str) for text in texts):
-            raise ToolError("These are no words.")
-        return f"La la la: {' '.join(map(str, texts))}"
+        try:
+            said = await ctx.ask("line", sampling("Write a line of a song.", max_tokens=50))
+        except UnfitReply:
+            raise ToolError("These are no words.") from None
+        return f"La la la: {said.text}"

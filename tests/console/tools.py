@@ -4,8 +4,10 @@ import asyncio
 from pathlib import Path
 from typing import Final
 
-from taskmachine.adapters.tools.context import Context, form, sampling
+from taskmachine.adapters.tools.context import Context
+from taskmachine.adapters.tools.questions import form
 from taskmachine.adapters.tools.registry import ToolError, Tools
+from taskmachine.adapters.tools.sampling import sampling
 
 __all__ = ["TOOLS"]
 
@@ -79,9 +81,8 @@ async def pulse(pause_ms: int, ctx: Context) -> None:
 @TOOLS.task(timeout=3_600)
 async def ask_model(topic: str, ctx: Context) -> str:
     """Ask a model to write a sentence."""
-    asked = {"type": "text", "text": f"Write one sentence about {topic}."}
-    said = await ctx.ask("sentence", sampling([{"role": "user", "content": asked}], max_tokens=100))
-    return str(said["content"]["text"])
+    asked = sampling(f"Write one sentence about {topic}.", max_tokens=100)
+    return (await ctx.ask("sentence", asked)).text
 
 
 @TOOLS.task()

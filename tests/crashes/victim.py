@@ -12,13 +12,15 @@ import time
 from collections.abc import Coroutine
 from typing import Any, Final, Literal
 
+import attrs
 import msgspec
 
 from taskmachine.adapters.runtime.limits import Limits
 from taskmachine.adapters.runtime.runtime import Runtime, RuntimeConfig, open_runtime
 from taskmachine.adapters.runtime.waiting import wait_for
 from taskmachine.adapters.stores import Caps
-from taskmachine.adapters.tools.context import Context, Request, SyncContext, form
+from taskmachine.adapters.tools.context import Context, SyncContext
+from taskmachine.adapters.tools.questions import Request, form
 from taskmachine.adapters.tools.registry import CallError, Tools
 from taskmachine.protocol.jsonvalue import encode_json
 from taskmachine.protocol.operations import Answer, Cancel, Create
@@ -108,12 +110,17 @@ async def broken(n: int, ctx: Context) -> str:
     raise CallError(-32050, f"broken {n}")
 
 
+@attrs.frozen
+class Said:
+    said: str
+
+
 def question(n: int) -> Request[Any]:
-    return form(f"What of {n}?", {"type": "object", "properties": {"said": {"type": "string"}}})
+    return form(f"What of {n}?", Said)
 
 
 def words(answer: Any) -> str:
-    return str(answer.content["said"])
+    return str(answer.value.said)
 
 
 # --- callers ---------------------------------------------------------------------------------

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import attrs
 
-from taskmachine.adapters.tools.context import Context, Refused, form
+from taskmachine.adapters.tools.context import Context, Refused
+from taskmachine.adapters.tools.questions import form
 from taskmachine.adapters.tools.registry import CallError, ToolError, Tools
 from taskmachine.statemachine import Cause, Task
 

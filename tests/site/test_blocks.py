@@ -132,7 +132,10 @@ CLAIMS: Final[dict[str, dict[str, list[str]]]] = {
     },
     "docs/howto/tools.md": {
         "python": [f"{_README}::test_pages_show_the_same_tool", _LIFESPAN, _EXAMPLES],
-        "py": [f"{_EXCERPTS}::test_a_tool_that_asks_first"],
+        "py": [
+            f"{_EXCERPTS}::test_a_tool_that_asks_in_many_ways",
+            f"{_EXCERPTS}::test_a_tool_that_asks_first",
+        ],
         "text": [_LIFESPAN, _EXAMPLES],
     },
     "docs/howto/watch.md": {

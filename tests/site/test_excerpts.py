@@ -5,17 +5,25 @@ import shlex
 import shutil
 import subprocess
 import tomllib
+from datetime import date
 from pathlib import Path
 from typing import Any, Final
+
+from pydantic import BaseModel, Field
 
 from taskmachine.adapters.conformance import profile_files
 from taskmachine.adapters.conformance.command_line import read_arguments
 from taskmachine.adapters.engines.procrastinate import opening as procrastinate
-from taskmachine.adapters.tools.context import Context, form
+from taskmachine.adapters.tools.context import Context
+from taskmachine.adapters.tools.questions import form
 from taskmachine.adapters.tools.registry import Tools
+from taskmachine.adapters.tools.sampling import sampling
 from taskmachine.adapters.transports.rest.openapi import document
 from taskmachine.adapters.transports.settings import load_settings
+from taskmachine.protocol.jsonvalue import encode_json
 from taskmachine.specs import load_requirements
+from taskmachine.statemachine import Reply
+from tests.adapters.tools.test_tools import Notes, result_of
 from tests.oracle import REPOSITORY, REVISIONS
 from tests.site.pages import blocks_of, page
 
@@ -88,11 +96,29 @@ def test_the_proxy_suits_the_server(tmp_path: Path) -> None:
         assert checked.returncode == 0, checked.stderr
 
 
+def test_a_tool_that_asks_in_many_ways() -> None:
+    shown, _ = blocks_of("docs/howto/tools.md", "py")
+    names: dict[str, Any] = {"tools": Tools(), "Context": Context, "sampling": sampling}
+    names |= {"BaseModel": BaseModel, "Field": Field, "date": date}
+    exec(shown.text, names)
+    contents: dict[str, Any] = {
+        "delivery": {"to": "Ada", "day": "2026-12-24"},
+        "size": {"value": "s"},
+        "sure": {"value": True},
+    }
+    card = {"content": {"type": "text", "text": "With love"}, "model": "m"}
+    replies = {"card": Reply(encode_json(card))} | {
+        key: Reply(encode_json({"action": "accept", "content": content}))
+        for key, content in contents.items()
+    }
+    result = result_of(names["order"], notes=Notes(replies))
+    assert result["content"][0]["text"] == "Sent box s to Ada: With love"
+
+
 def test_a_tool_that_asks_first() -> None:
-    [shown] = blocks_of("docs/howto/tools.md", "py")
+    _, shown = blocks_of("docs/howto/tools.md", "py")
     tools = Tools()
-    schema = {"type": "object", "properties": {"name": {"type": "string"}}}
-    exec(shown.text, {"tools": tools, "form": form, "Context": Context, "SCHEMA": schema})
+    exec(shown.text, {"tools": tools, "form": form, "Context": Context})
     [first] = tools["greet"].offered.first
     assert first.key == "name"
 

@@ -5,12 +5,16 @@ A name that type checkers see as `Any`, or not at all, makes an `assert_type` be
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, assert_type
+from enum import Enum
+from typing import Any, Literal, assert_type
+
+from pydantic import BaseModel
 
 import taskmachine
 from taskmachine import (
     DUTIES,
     TABLE,
+    Accepted,
     Answer,
     Call,
     Caller,
@@ -22,10 +26,12 @@ from taskmachine import (
     IllegalTransition,
     LimitExceeded,
     Limits,
+    NotAccepted,
     NotFound,
     Outcome,
     Runtime,
     RuntimeConfig,
+    SamplingResult,
     State,
     SyncContext,
     Task,
@@ -34,7 +40,10 @@ from taskmachine import (
     ToolError,
     ToolResult,
     Tools,
+    UnfitReply,
     check,
+    choose,
+    confirm,
     connect,
     engines,
     fastmcp,
@@ -68,19 +77,84 @@ async def lifespan(tools: Tools) -> AsyncIterator[str]:
 tools = Tools(lifespan=lifespan)
 
 
+class Confirm(BaseModel):
+    sure: bool
+
+
+class Env(Enum):
+    STAGING = "staging"
+    PRODUCTION = "production"
+
+
+Size = Literal["small", "large"]
+
+
 @tools.task(support="required", timeout=60)
 async def deploy(version: str, ctx: Context) -> str:
     await ctx.progress(1, 2, "built")
     assert_type(ctx.caller, Caller)
     assert_type(ctx.scopes, frozenset[str])
     assert_type(ctx.claims, Mapping[str, Any])
-    answer = await ctx.ask("go", form("Deploy now?", {"type": "object"}))
-    assert_type(answer, Answer)
-    assert_type(await ctx.ask("pay", url("Pay first", "https://pay.example/1", "1")), Answer)
-    assert_type(await ctx.ask("say", sampling([], max_tokens=10)), dict[str, Any])
+    answer = await ctx.ask("go", "Deploy now?", Confirm)
+    assert_type(answer, Answer[Confirm])
+    assert_type(answer, Accepted[Confirm] | NotAccepted)
+    assert_type(answer.value, Confirm | None)
     if answer.action != "accept":
-        raise ToolError("nobody agreed")
+        raise ToolError("not confirmed")
+    assert_type(answer.value, Confirm)
     return f"{version} is live"
+
+
+@tools.task()
+async def narrowed(ctx: Context) -> bool:
+    answer = await ctx.ask("go", form("Deploy now?", Confirm), park=True)
+    if answer.value is not None:
+        assert_type(answer.value.sure, bool)
+    match answer:
+        case Accepted(value=value):
+            assert_type(value, Confirm)
+        case NotAccepted(action=action):
+            assert_type(action, Literal["decline", "cancel"])
+    return isinstance(answer, Accepted)
+
+
+@tools.task(first={"go": form("Deploy now?", Confirm), "sure": confirm("Sure?")})
+async def asking(ctx: Context) -> None:
+    assert_type(await ctx.ask("hand", form("By hand?", {"type": "object"})), Answer[dict[str, Any]])
+    assert_type(await ctx.ask("pay", url("Pay first", "https://pay.example/1", "1")), Answer[None])
+    assert_type(await ctx.ask("count", "How many?", int), Answer[int])
+    assert_type(await ctx.ask("size", "Which size?", Size), Answer[Size])
+    assert_type(await ctx.ask("sizes", "Which sizes?", list[Size]), Answer[list[Size]])
+    assert_type(await ctx.ask("sure", confirm("Sure?")), bool)
+    assert_type(await ctx.confirm("sure", "Sure?"), bool)
+    assert_type(await ctx.ask("env", choose("Where?", Env)), Env | None)
+    assert_type(await ctx.choose("env", "Where?", Env), Env | None)
+    assert_type(await ctx.choose("size", "Which size?", Size), Size | None)
+    assert_type(await ctx.choose("place", "Where?", ["staging", "production"]), str | None)
+    assert_type(await ctx.choose("fruit", "Which?", {"a": "Apple", "b": "Banana"}), str | None)
+    said = await ctx.ask("say", sampling("Say something", max_tokens=10))
+    assert_type(said, SamplingResult[None])
+    assert_type((said.text, said.model, said.stop_reason), tuple[str, str, str | None])
+    try:
+        idea = await ctx.ask("idea", sampling("An idea?", 50, Confirm, systemPrompt="Be brief."))
+        assert_type(idea.value, Confirm)
+    except UnfitReply as error:
+        assert_type(error.text, str)
+
+
+@tools.task()
+def threaded(ctx: SyncContext) -> None:
+    assert_type(ctx.ask("go", "Deploy now?", Confirm), Answer[Confirm])
+    assert_type(ctx.ask("go", form("Deploy now?", Confirm)), Answer[Confirm])
+    assert_type(ctx.confirm("sure", "Sure?"), bool)
+    assert_type(ctx.choose("env", "Where?", Env), Env | None)
+    assert_type(ctx.choose("place", "Where?", ["staging", "production"]), str | None)
+
+
+async def keep_their_types(ctx: Context, sync: SyncContext) -> None:
+    assert_type(await deploy("1.2", ctx), str)
+    assert_type(await narrowed(ctx), bool)
+    assert_type(count(sync, 2), ToolResult)
 
 
 @tools.task()

@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 import taskmachine
 from tests.oracle import REPOSITORY
+from tests.peers.installed import Unavailable, python_of
 from tests.site.pages import PAGES, blocks_of
 
 API: Final = REPOSITORY / "tests" / "typing" / "api.py"
@@ -20,6 +23,24 @@ def mypy(*arguments: str | Path) -> str:
     """What mypy says; nothing if all is well."""
     ended = subprocess.run(
         [sys.executable, "-m", "mypy", "--no-error-summary", *map(str, arguments)],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+    )
+    return ended.stdout + ended.stderr
+
+
+def pyright(path: Path) -> str:
+    """What pyright says about a file."""
+    try:
+        checker = str(python_of("pyright").with_name("pyright"))
+    except Unavailable as error:
+        pytest.skip(str(error))
+    # It fetches itself, from npm, when it first runs.
+    if subprocess.run([checker, "--version"], capture_output=True).returncode:
+        pytest.skip("pyright cannot be fetched")
+    ended = subprocess.run(
+        [checker, "--pythonpath", sys.executable, str(path)],
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
@@ -50,6 +71,15 @@ def test_the_public_names_the_examples_and_the_readme_are_strictly_typed(tmp_pat
         if path.relative_to(REPOSITORY).as_posix() not in MCP1
     ]
     assert mypy("--strict", API, *examples, *written(tmp_path, ["README.md"])) == ""
+
+
+@pytest.mark.slow
+@pytest.mark.peers
+def test_pyright_sees_the_same_types_as_mypy(tmp_path: Path) -> None:
+    assert pyright(API) == "0 errors, 0 warnings, 0 informations\n"
+    program = tmp_path / "program.py"
+    program.write_text(API.read_text().replace("answer.value.sure, bool", "answer.value.sure, str"))
+    assert '"assert_type" mismatch: expected "str" but received "bool"' in pyright(program)
 
 
 def test_page_programs_type_check(tmp_path: Path) -> None:

@@ -4,7 +4,8 @@ import asyncio
 from pathlib import Path
 from typing import Final
 
-from taskmachine.adapters.tools.context import Context, form
+from taskmachine.adapters.tools.context import Context
+from taskmachine.adapters.tools.questions import form
 from taskmachine.adapters.tools.registry import Tools
 
 __all__ = ["TOOLS"]

@@ -27,8 +27,9 @@ from mcp_types import (
 )
 from pydantic import BaseModel
 
-from taskmachine.adapters.tools.context import Answer, Context, Refused, Request
+from taskmachine.adapters.tools.context import Context, Refused
 from taskmachine.adapters.tools.errors import Gone
+from taskmachine.adapters.tools.questions import Request
 from taskmachine.protocol.dialects.dialect import capabilities_for
 from taskmachine.protocol.jsonvalue import JSONObject, encode_json
 from taskmachine.statemachine import TaskmachineError
@@ -74,11 +75,11 @@ class Channel:
             raise MCPError(REQUEST_TIMEOUT, "The client did not answer in time") from None
 
     async def ask(self, requests: Mapping[str, Request[Any]]) -> dict[str, JSONObject]:
-        """Ask several questions and return the raw answers under the same names."""
+        """Ask several questions and return their results under the same names."""
         keys = {name: self._key(request) for name, request in requests.items()}
         asked = {keys[name]: request for name, request in requests.items()}
         answers = await self._or_error(self._context.ask_all(asked))
-        return {name: _raw(request, answers[keys[name]]) for name, request in requests.items()}
+        return {name: answers[key] for name, key in keys.items()}
 
     async def notify(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
@@ -122,21 +123,13 @@ def key_of(request: Request[Any], number: int) -> str:
     return f"{hashlib.sha256(words).hexdigest()[:12]}-{number}"
 
 
-def elicitation(message: str, schema: type[BaseModel]) -> Request[Answer]:
+def elicitation(message: str, schema: type[BaseModel]) -> Request[JSONObject]:
     """Return the request of `ctx.elicit(message, schema)`, for the option `first`."""
     params = ElicitRequestFormParams(
         message=message, requested_schema=render_elicitation_schema(schema)
     )
     dumped = params.model_dump(by_alias=True, mode="json", exclude_none=True)
     return Request("elicitation/create", dumped)
-
-
-def _raw(request: Request[Any], answer: Any) -> JSONObject:
-    if not isinstance(answer, Answer):
-        body: JSONObject = answer
-        return body
-    has_content = answer.action == "accept" and "requestedSchema" in request.params
-    return {"action": answer.action} | ({"content": answer.content} if has_content else {})
 
 
 class TaskSession(ServerSession):

@@ -25,7 +25,8 @@ from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError
 
 from taskmachine.adapters.bridges.mcp.channel import Channel, TaskSession
-from taskmachine.adapters.tools.context import Context, Request
+from taskmachine.adapters.tools.context import Context
+from taskmachine.adapters.tools.questions import Request
 from taskmachine.adapters.tools.registry import CallError
 from taskmachine.protocol.dialects.dialect import capabilities_for
 from taskmachine.protocol.jsonrpc import INTERNAL_ERROR

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypedDict, TypeVar
 
 from taskmachine.adapters.bridges.mcp.channel import key_of
-from taskmachine.adapters.tools.context import Request
+from taskmachine.adapters.tools.questions import Request
 from taskmachine.adapters.tools.registry import Priority, Tool, Tools
 from taskmachine.protocol.dialects.dialect import TaskSupport
 from taskmachine.statemachine import ConfigurationError

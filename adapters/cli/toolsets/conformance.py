@@ -8,9 +8,11 @@ import asyncio
 import json
 from typing import Any, Final, Literal
 
-from taskmachine.adapters.tools.context import Answer, Context, Request, form, sampling
+from taskmachine.adapters.tools.context import Context
 from taskmachine.adapters.tools.errors import CannotAsk
+from taskmachine.adapters.tools.questions import Answer, Request, form
 from taskmachine.adapters.tools.registry import CallError, ToolError, ToolResult, Tools
+from taskmachine.adapters.tools.sampling import SamplingResult, sampling
 from taskmachine.protocol.jsonrpc import INTERNAL_ERROR
 from taskmachine.protocol.jsonvalue import JSONObject
 
@@ -24,8 +26,8 @@ def _object(required: bool = True, /, **properties: JSONObject) -> JSONObject:
     return {**schema, "required": list(properties)} if required else schema
 
 
-def _prompt(text: str, max_tokens: int = 100) -> Request[JSONObject]:
-    return sampling([{"role": "user", "content": {"type": "text", "text": text}}], max_tokens)
+def _prompt(text: str, max_tokens: int = 100) -> Request[SamplingResult[None]]:
+    return sampling(text, max_tokens)
 
 
 _STRING: Final[JSONObject] = {"type": "string"}
@@ -155,7 +157,7 @@ async def test_parameter_header(region: str) -> str:
 # --- questions of a plain call ---------------------------------------------------------------
 
 
-def _shown(answer: Answer) -> str:
+def _shown(answer: Answer[Any]) -> str:
     return f"action={answer.action}, content={json.dumps(answer.content)}"
 
 
@@ -163,7 +165,7 @@ def _shown(answer: Answer) -> str:
 async def test_sampling(prompt: str, ctx: Context) -> str:
     """Asks the model of the client."""
     said = await ctx.ask("prompt", _prompt(prompt))
-    return f"LLM response: {json.dumps(said['content'])}"
+    return f"LLM response: {said.text}"
 
 
 @TOOLS.task(support="forbidden")
@@ -240,7 +242,7 @@ async def test_input_required_result_elicitation(ctx: Context) -> str:
 async def test_input_required_result_sampling(ctx: Context) -> str:
     """Asks the model."""
     said = await ctx.ask("capital_question", _prompt("What is the capital of France?"))
-    return json.dumps(said["content"])
+    return said.text
 
 
 @TOOLS.task(support="forbidden")

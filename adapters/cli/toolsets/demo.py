@@ -5,8 +5,10 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from taskmachine.adapters.tools.context import Context, form, sampling
+from taskmachine.adapters.tools.context import Context
+from taskmachine.adapters.tools.questions import form
 from taskmachine.adapters.tools.registry import ToolError, Tools
+from taskmachine.adapters.tools.sampling import sampling
 
 __all__ = ["TOOLS"]
 
@@ -62,12 +64,8 @@ async def deploy(
 @TOOLS.task(timeout=120)
 async def sample(topic: Annotated[str, Meta(min_length=1, max_length=200)], ctx: Context) -> str:
     """Have the client's model write a sentence about a topic."""
-    asked = {"type": "text", "text": f"Write one sentence about {topic}."}
-    said = await ctx.ask(
-        "sentence", sampling([{"role": "user", "content": asked}], max_tokens=100), park=True
-    )
-    blocks = said["content"] if isinstance(said["content"], list) else [said["content"]]
-    return "".join(block.get("text", "") for block in blocks)
+    asked = sampling(f"Write one sentence about {topic}.", max_tokens=100)
+    return (await ctx.ask("sentence", asked, park=True)).text
 
 
 @TOOLS.task()

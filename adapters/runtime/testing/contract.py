@@ -25,7 +25,8 @@ import attrs
 
 from taskmachine.adapters.runtime.limits import Limits
 from taskmachine.adapters.runtime.runtime import Runtime
-from taskmachine.adapters.tools.context import Context, form
+from taskmachine.adapters.tools.context import Context
+from taskmachine.adapters.tools.questions import form
 from taskmachine.adapters.tools.registry import ToolError, Tools
 from taskmachine.protocol.operations import Answer, Cancel, Create
 from taskmachine.statemachine import Call, Cause, Reply, State, Task

@@ -17,9 +17,11 @@ from taskmachine.adapters.runtime.runtime import Runtime, RuntimeConfig, Surroun
 from taskmachine.adapters.runtime.testing.virtual_loop import VirtualLoop
 from taskmachine.adapters.stores import Caps, Worker
 from taskmachine.adapters.stores.memory import MemoryStore
-from taskmachine.adapters.tools.context import Context, form, sampling
+from taskmachine.adapters.tools.context import Context
 from taskmachine.adapters.tools.errors import Gone
+from taskmachine.adapters.tools.questions import form
 from taskmachine.adapters.tools.registry import Tools
+from taskmachine.adapters.tools.sampling import sampling
 from taskmachine.protocol.operations import Answer, Create
 from taskmachine.statemachine import (
     Cause,

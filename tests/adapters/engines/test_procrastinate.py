@@ -20,8 +20,9 @@ from taskmachine.adapters.runtime.runtime import RuntimeConfig, open_runtime
 from taskmachine.adapters.stores import StoreError, open_store
 from taskmachine.adapters.stores.postgresql.connections import read_url
 from taskmachine.adapters.stores.postgresql.store import PostgreSQLStore
-from taskmachine.adapters.tools.context import Context, form
+from taskmachine.adapters.tools.context import Context
 from taskmachine.adapters.tools.errors import Gone
+from taskmachine.adapters.tools.questions import form
 from taskmachine.adapters.tools.registry import Tools
 from taskmachine.protocol.caller import Caller
 from taskmachine.protocol.operations import Create

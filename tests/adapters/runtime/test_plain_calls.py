@@ -11,8 +11,9 @@ from taskmachine.adapters.runtime.limits import Limits
 from taskmachine.adapters.runtime.plain_calls import PlainCalls
 from taskmachine.adapters.runtime.testing.virtual_loop import VirtualLoop
 from taskmachine.adapters.runtime.tool_runs import ToolRunner
-from taskmachine.adapters.tools.context import Context, form
+from taskmachine.adapters.tools.context import Context
 from taskmachine.adapters.tools.errors import Gone
+from taskmachine.adapters.tools.questions import form
 from taskmachine.adapters.tools.registry import Threads, Tools
 from taskmachine.protocol.caller import Caller
 from taskmachine.protocol.errors import MissingCapability

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from taskmachine.adapters.tools.context import Context, form
+from taskmachine.adapters.tools.context import Context
+from taskmachine.adapters.tools.questions import form
 from taskmachine.adapters.tools.registry import CallError, ToolError, Tools
 
 TOOLS = Tools()

@@ -11,7 +11,8 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.trace import TracerProvider
 
 from taskmachine.adapters.runtime.runtime import RuntimeConfig, open_runtime
-from taskmachine.adapters.tools.context import Context, form
+from taskmachine.adapters.tools.context import Context
+from taskmachine.adapters.tools.questions import form
 from taskmachine.adapters.tools.registry import Tools
 from tests.adapters.connections import Connection
 from tests.adapters.telemetry.exporters import Telemetry

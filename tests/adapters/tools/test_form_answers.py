@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskmachine.adapters.runtime.plain_calls import PlainCalls
-from taskmachine.adapters.tools.context import Answer, Context, form
+from taskmachine.adapters.tools.context import Context
 from taskmachine.adapters.tools.form_answers import fits
+from taskmachine.adapters.tools.questions import Accepted, Answer, NotAccepted, form
 from taskmachine.adapters.tools.registry import Tools
 from taskmachine.protocol.caller import Caller
 from taskmachine.protocol.jsonvalue import encode_json
@@ -54,14 +55,16 @@ def test_an_answer_fits_if_the_schema_says_so(schema: dict[str, Any], content: A
 @pytest.mark.parametrize(
     ("reply", "answer"),
     [
-        ({"action": "accept", "content": {"age": 7}}, Answer("accept", {"age": 7})),
-        ({"action": "accept", "content": {"age": "seven"}}, Answer("cancel")),
-        ({"action": "accept", "content": {}}, Answer("cancel")),
-        ({"action": "accept"}, Answer("cancel")),
-        ({"action": "decline"}, Answer("decline")),
+        ({"action": "accept", "content": {"age": 7}}, Accepted({"age": 7}, {"age": 7})),
+        ({"action": "accept", "content": {"age": "seven"}}, NotAccepted("cancel")),
+        ({"action": "accept", "content": {}}, NotAccepted("cancel")),
+        ({"action": "accept"}, NotAccepted("cancel")),
+        ({"action": "decline"}, NotAccepted("decline")),
     ],
 )
-def test_form_answer_that_violates_the_schema_becomes_a_cancel(reply: Any, answer: Answer) -> None:
+def test_form_answer_that_violates_the_schema_becomes_a_cancel(
+    reply: Any, answer: Answer[Any]
+) -> None:
     tools, heard = Tools(), []
     age = {"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"]}
 

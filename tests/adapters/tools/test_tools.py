@@ -10,17 +10,11 @@ from typing import Any
 import attrs
 import pytest
 
-from taskmachine.adapters.tools.context import (
-    Context,
-    Parked,
-    Request,
-    SyncContext,
-    form,
-    sampling,
-    url,
-)
+from taskmachine.adapters.tools.context import Context, Parked, SyncContext
 from taskmachine.adapters.tools.errors import Gone
+from taskmachine.adapters.tools.questions import Request, form, url
 from taskmachine.adapters.tools.registry import CallError, Threads, ToolError, ToolResult, Tools
+from taskmachine.adapters.tools.sampling import sampling
 from taskmachine.protocol.caller import Caller
 from taskmachine.statemachine import (
     Cause,
@@ -265,7 +259,8 @@ def test_gone_and_parked_pass_through_the_tool_call() -> None:
 
 def test_a_context_reports_and_asks() -> None:
     accepted = Reply(b'{"action":"accept","content":{"n":1}}')
-    notes = Notes({"f": accepted, "u": Reply(b'{"action":"accept"}'), "s": Reply(b'{"model":"m"}')})
+    said = Reply(b'{"model":"m","content":{"type":"text","text":"Hi"}}')
+    notes = Notes({"f": accepted, "u": Reply(b'{"action":"accept"}'), "s": said})
     requests: dict[str, Request[Any]] = {
         "f": form("Number?", {"type": "object"}),
         "u": url("Pay", "https://example.org", "e-1"),
@@ -279,14 +274,14 @@ def test_a_context_reports_and_asks() -> None:
         answers = await ctx.ask_all(requests)
         assert (answers["f"].action, answers["f"].content) == ("accept", {"n": 1})
         assert (answers["u"].action, answers["u"].content) == ("accept", {})
-        assert answers["s"] == {"model": "m"}
+        assert (answers["s"].text, answers["s"].model) == ("Hi", "m")
 
     def plain(ctx: SyncContext) -> None:
         assert ctx.task_id == "t-1"
         assert not ctx.is_cancelled
         ctx.progress(1, 2, "half")
         ctx.status("thinking")
-        assert ctx.ask_all(requests)["s"] == {"model": "m"}
+        assert ctx.ask_all(requests)["s"].text == "Hi"
         assert ctx.ask("f", requests["f"]).content == {"n": 1}
         ctx.on_cancel(lambda: None)
 

@@ -14,8 +14,9 @@ from taskmachine.adapters.runtime.maintenance import sweep
 from taskmachine.adapters.runtime.runtime import Surroundings
 from taskmachine.adapters.stores import Caps
 from taskmachine.adapters.stores.memory import MemoryStore
-from taskmachine.adapters.tools.context import Answer, Context, url
+from taskmachine.adapters.tools.context import Context
 from taskmachine.adapters.tools.errors import Gone
+from taskmachine.adapters.tools.questions import url
 from taskmachine.adapters.transports.http.application import Application
 from taskmachine.adapters.transports.settings import Settings
 from taskmachine.protocol.timestamps import decode_timestamp
@@ -69,7 +70,7 @@ class Tools(Gate):
 
         @self.tools.task()
         async def visit(ctx: Context) -> str:
-            answer: Answer = await ctx.ask("page", url("Sign", "https://sign.example/7", "e-7"))
+            answer = await ctx.ask("page", url("Sign", "https://sign.example/7", "e-7"))
             return answer.action
 
     async def _straggle(self, ctx: Context) -> None:

@@ -16,7 +16,8 @@ from taskmachine.adapters.runtime.runtime import RuntimeConfig, Surroundings, st
 from taskmachine.adapters.server.application import serve_http
 from taskmachine.adapters.stores import Store
 from taskmachine.adapters.stores.memory import MemoryStore
-from taskmachine.adapters.tools.context import Context, form
+from taskmachine.adapters.tools.context import Context
+from taskmachine.adapters.tools.questions import form
 from taskmachine.adapters.tools.registry import Tools
 from taskmachine.adapters.transports.settings import Settings
 

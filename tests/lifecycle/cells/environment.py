@@ -16,7 +16,8 @@ from taskmachine.adapters.runtime.runtime import (
 )
 from taskmachine.adapters.runtime.service import TaskService
 from taskmachine.adapters.stores import Caps, Store, Worker, open_store
-from taskmachine.adapters.tools.context import Context, form
+from taskmachine.adapters.tools.context import Context
+from taskmachine.adapters.tools.questions import form
 from taskmachine.adapters.tools.registry import Tools
 from taskmachine.protocol.jsonrpc import encode_message
 from taskmachine.protocol.sealing import Sealer

@@ -11,9 +11,11 @@ import os
 from collections.abc import Callable
 from typing import Any, Final
 
-from taskmachine.adapters.tools.context import Answer, Context, Request, form
+from taskmachine.adapters.tools.context import Context
 from taskmachine.adapters.tools.errors import Gone
+from taskmachine.adapters.tools.questions import Answer, Request, form
 from taskmachine.adapters.tools.registry import CallError, ToolError, Tools
+from taskmachine.protocol.jsonvalue import JSONObject
 from taskmachine.statemachine import KeyReused
 from tests.lifecycle.planted_bugs import PROCESS_BUGS
 
@@ -27,7 +29,7 @@ TOOLS: Final = Tools()
 _ANSWER: Final = {"type": "object", "properties": {"said": {"type": "string"}}}
 
 
-def question(name: str, key: str) -> Request[Answer]:
+def question(name: str, key: str) -> Request[Answer[JSONObject]]:
     """Return a request whose message names the task and the key."""
     return form(f"{name}/{key}", _ANSWER)
 

@@ -1,0 +1,114 @@
+"""Requests to the client's model, and its replies."""
+
+import re
+from collections.abc import Sequence
+from inspect import formatannotation
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
+
+import attrs
+
+from taskmachine.adapters.tools.questions import Request
+from taskmachine.protocol.jsonvalue import JSONObject, encode_json
+from taskmachine.statemachine import TaskmachineError
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+    from typing_extensions import TypeForm
+
+__all__ = ["SamplingResult", "UnfitReply", "sampling"]
+
+_T = TypeVar("_T")
+_T_co = TypeVar("_T_co", covariant=True)
+
+MOST_PROBLEMS: Final = 5
+
+_FENCED: Final = re.compile(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", re.DOTALL)
+"""Models often put JSON into a block of Markdown."""
+
+
+class UnfitReply(TaskmachineError):
+    """The model's reply does not fit the type that the tool asked for."""
+
+    def __init__(self, text: str, reason: str) -> None:
+        super().__init__(f"the model's reply does not fit: {reason}")
+        self.text = text
+
+
+@attrs.frozen
+class SamplingResult(Generic[_T_co]):
+    """The reply of a model.  `value` is its text in the type that was asked for, or None."""
+
+    text: str
+    """All texts of the content."""
+    value: _T_co
+    model: str
+    stop_reason: str | None
+    content: Sequence[JSONObject]
+
+
+@overload
+def sampling(
+    messages: str | Sequence[JSONObject], max_tokens: int, answer_type: None = None, **more: Any
+) -> Request[SamplingResult[None]]: ...
+
+
+@overload
+def sampling(
+    messages: str | Sequence[JSONObject],
+    max_tokens: int,
+    answer_type: "TypeForm[_T]",
+    **more: Any,
+) -> Request[SamplingResult[_T]]: ...
+
+
+def sampling(
+    messages: str | Sequence[JSONObject], max_tokens: int, answer_type: Any = None, **more: Any
+) -> Request[Any]:
+    """Ask the client's model; `more` are further members of the request.
+
+    With a type, the system prompt asks for JSON with its schema, and the result has the `value`.
+    `UnfitReply` is raised if the reply does not fit: ask again with another key, or give up.
+    """
+    if isinstance(messages, str):
+        messages = [{"role": "user", "content": {"type": "text", "text": messages}}]
+    params = {"messages": list(messages), "maxTokens": max_tokens, **more}
+    if answer_type is None:
+        return Request("sampling/createMessage", params, _reply)
+    from pydantic import ValidationError  # takes 60 ms to import
+
+    from taskmachine.adapters.tools.json_schemas import schema_of
+    from taskmachine.adapters.tools.type_adapters import adapter_of
+
+    adapter = adapter_of(answer_type)
+    schema = schema_of(adapter, formatannotation(answer_type))
+    wish = f"Reply only with JSON that fits this JSON Schema: {encode_json(schema).decode()}"
+    params["systemPrompt"] = "\n\n".join(filter(None, [params.get("systemPrompt"), wish]))
+
+    def read(result: JSONObject) -> SamplingResult[Any]:
+        reply = _reply(result)
+        fenced = _FENCED.fullmatch(reply.text)
+        try:
+            value = adapter.validate_json(fenced[1] if fenced else reply.text)
+        except ValidationError as error:
+            raise UnfitReply(reply.text, _problems(error)) from None
+        return attrs.evolve(reply, value=value)
+
+    return Request("sampling/createMessage", params, read)
+
+
+def _reply(result: JSONObject) -> SamplingResult[Any]:
+    content: Any = result.get("content")
+    blocks: list[JSONObject] = content if isinstance(content, list) else [content]
+    try:
+        text = "".join(block["text"] for block in blocks if block["type"] == "text")
+    except (KeyError, TypeError):  # 2025-11-25:sampling-content-validated
+        raise UnfitReply("", "its content is malformed") from None
+    return SamplingResult(text, None, result.get("model", ""), result.get("stopReason"), blocks)
+
+
+def _problems(error: "ValidationError") -> str:
+    found = [
+        ": ".join(filter(None, [".".join(map(str, problem["loc"])), problem["msg"]]))
+        for problem in error.errors()
+    ]
+    return "; ".join(found[:MOST_PROBLEMS])

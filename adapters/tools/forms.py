@@ -6,6 +6,7 @@ as a pattern, is left out; the type checks it when it reads the answer.
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from functools import lru_cache
 from inspect import formatannotation
 from typing import Any, Final
 
@@ -65,6 +66,11 @@ class _FormSchema(GenerateJsonSchema):
 
 def form_of(answer_type: Any) -> Form:
     """Return the form of a type; `ConfigurationError` names the field that it cannot show."""
+    # Other annotations are not cached: `A | B` is equal to `B | A`.
+    return _cached(answer_type) if isinstance(answer_type, type) else _form_of(answer_type)
+
+
+def _form_of(answer_type: Any) -> Form:
     adapter = adapter_of(answer_type)
     is_class = isinstance(answer_type, type)
     name = answer_type.__name__ if is_class else formatannotation(answer_type)
@@ -92,6 +98,9 @@ def form_of(answer_type: Any) -> Form:
     if needed := [key for key in required if key not in nullable]:
         shown["required"] = needed
     return Form(shown, adapter, is_wrapped, [key for key in required if key in nullable])
+
+
+_cached: Final = lru_cache(maxsize=1024)(_form_of)
 
 
 def _resolved(part: JSONObject, types: Mapping[str, JSONObject]) -> JSONObject:

@@ -1,8 +1,4 @@
-"""Questions to the client, each with the type of its answer.
-
-await ctx.ask("go", form("Deploy now?", Confirm))
-await ctx.ask("pay", url("Pay first", "https://pay.example/1", "1"))
-"""
+"""Questions to the user, each with the type of its answer."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -123,17 +119,19 @@ def form(message: str, answer_type: Any) -> Request[Any]:
     properties.
     """
     if isinstance(answer_type, dict):
-        return _form(message, answer_type, _as_sent)
+        return _form(message, answer_type, lambda result: _answer(result, _as_sent))
     from taskmachine.adapters.tools.forms import form_of  # pydantic takes 60 ms to import
 
     typed = form_of(answer_type)
-    return _form(message, typed.schema, typed.read)
+    return _form(message, typed.schema, lambda result: _answer(result, typed.read))
 
 
 def confirm(message: str) -> Request[bool]:
     """Ask for a yes or no; False if the user declines."""
-    asked = _form(message, one_field({"type": "boolean", "default": True}), _only_value)
-    return Request(asked.method, asked.params, lambda result: asked.read(result).value is True)
+    schema = one_field({"type": "boolean", "default": True})
+    return _form(
+        message, schema, lambda result: result["action"] == "accept" and result["content"]["value"]
+    )
 
 
 @overload
@@ -160,8 +158,11 @@ def choose(message: str, options: Any) -> Request[Any]:
         field["oneOf"] = [{"const": text, "title": title} for text, title in options.items()]
     else:
         field["enum"] = list(values)
-    asked = _form(message, one_field(field), lambda content: values[_only_value(content)])
-    return Request(asked.method, asked.params, lambda result: asked.read(result).value)
+    return _form(
+        message,
+        one_field(field),
+        lambda r: values[r["content"]["value"]] if r["action"] == "accept" else None,
+    )
 
 
 def _values(options: Any) -> dict[Any, Any]:
@@ -187,18 +188,9 @@ def url(message: str, address: str, elicitation_id: str) -> Request[Answer[None]
     )
 
 
-def _only_value(content: JSONObject) -> Any:
-    return content["value"]
-
-
-def _form(
-    message: str, schema: JSONObject, read: Callable[[JSONObject], _T]
-) -> Request[Answer[_T]]:
-    return Request(
-        "elicitation/create",
-        {"mode": "form", "message": message, "requestedSchema": schema},
-        lambda result: _answer(result, read),
-    )
+def _form(message: str, schema: JSONObject, reader: Callable[[JSONObject], _T]) -> Request[_T]:
+    params = {"mode": "form", "message": message, "requestedSchema": schema}
+    return Request("elicitation/create", params, reader)
 
 
 def _answer(result: JSONObject, read: Callable[[JSONObject], _T]) -> Answer[_T]:

@@ -1,6 +1,5 @@
 """Requests to the client's model, and its replies."""
 
-import re
 from collections.abc import Sequence
 from inspect import formatannotation
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
@@ -21,9 +20,6 @@ _T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)
 
 MOST_PROBLEMS: Final = 5
-
-_FENCED: Final = re.compile(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", re.DOTALL)
-"""Models often put JSON into a block of Markdown."""
 
 
 class UnfitReply(TaskmachineError):
@@ -86,9 +82,8 @@ def sampling(
 
     def read(result: JSONObject) -> SamplingResult[Any]:
         reply = _reply(result)
-        fenced = _FENCED.fullmatch(reply.text)
         try:
-            value = adapter.validate_json(fenced[1] if fenced else reply.text)
+            value = adapter.validate_json(_unfenced(reply.text))
         except ValidationError as error:
             raise UnfitReply(reply.text, _problems(error)) from None
         return attrs.evolve(reply, value=value)
@@ -104,6 +99,13 @@ def _reply(result: JSONObject) -> SamplingResult[Any]:
     except (KeyError, TypeError):  # 2025-11-25:sampling-content-validated
         raise UnfitReply("", "its content is malformed") from None
     return SamplingResult(text, None, result.get("model", ""), result.get("stopReason"), blocks)
+
+
+def _unfenced(text: str) -> str:
+    """Return JSON without the block of Markdown in which models often put it."""
+    text = text.strip()
+    is_fenced = text.startswith("```") and text.endswith("```")
+    return text[3:-3].removeprefix("json") if is_fenced else text
 
 
 def _problems(error: "ValidationError") -> str:

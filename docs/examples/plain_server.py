@@ -13,20 +13,17 @@ import sys
 from typing import Annotated
 
 from msgspec import Meta
+from pydantic import BaseModel, Field
 
-from taskmachine import Context, TaskmachineError, Tools, form, open_runtime
+from taskmachine import Context, TaskmachineError, Tools, open_runtime
 from taskmachine.server import Settings, serve_http, serve_stdio
 
 tools = Tools()
 
-DELIVERY = {
-    "type": "object",
-    "properties": {
-        "to": {"type": "string", "title": "Deliver to", "minLength": 1},
-        "gift": {"type": "boolean", "title": "Wrap it as a gift", "default": False},
-    },
-    "required": ["to"],
-}
+
+class Delivery(BaseModel):
+    to: str = Field(title="Deliver to", min_length=1)
+    gift: bool = Field(default=False, title="Wrap it as a gift")
 
 
 @tools.task(timeout=60, immediate="The order is being packed; the task shows the progress.")
@@ -35,12 +32,12 @@ async def order(ctx: Context, items: Annotated[int, Meta(ge=1, le=100)] = 3) -> 
     for number in range(1, items + 1):
         await asyncio.sleep(0.1)
         await ctx.progress(number, items + 1, f"{number} of {items} packed")
-    answer = await ctx.ask("delivery", form("Where does it go?", DELIVERY))
-    if answer.action != "accept":
+    answer = await ctx.ask("delivery", "Where does it go?", Delivery)
+    if answer.value is None:
         return "Nothing was sent."
     await ctx.progress(items + 1, items + 1, "on its way")
-    wrapped = ", as a gift" if answer.content.get("gift") else ""
-    return f"Sent {items} items to {answer.content['to']}{wrapped}."
+    wrapped = ", as a gift" if answer.value.gift else ""
+    return f"Sent {items} items to {answer.value.to}{wrapped}."
 
 
 async def main(address: str | None = None) -> None:

@@ -14,7 +14,7 @@ from taskmachine.statemachine import ConfigurationError, TaskmachineError
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["main"]
+__all__ = ["main", "run_command"]
 
 PAGE_WIDTH: Final = 100
 """Width of the output when standard output is not a terminal."""
@@ -23,6 +23,8 @@ COMMANDS: Final = {
     "table": "table",
     "serve": "serve",
     "worker": "worker",
+    "dev": "dev",
+    "new": "new.command",
     "cluster": "cluster.command",
     "call": "call.command",
     "demo": "demo.command",
@@ -41,7 +43,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     or settings.
     """
     given = sys.argv[1:] if arguments is None else arguments
-    options = _parsed(list(given))
+    return run_command(_parsed(list(given)))
+
+
+def run_command(options: argparse.Namespace, program: str = "taskmachine") -> int:
+    """Run a parsed command and return its exit status; errors are one line."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # for terminals that are not UTF-8
     try:
@@ -50,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except TaskmachineError as error:
         if options.debug:
             raise
-        print(f"taskmachine: error: {printable(str(error))}", file=sys.stderr)
+        print(f"{program}: error: {printable(str(error))}", file=sys.stderr)
         return 2 if isinstance(error, ConfigurationError) else 1
     except BrokenPipeError:  # the reader closed the pipe, as `| head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -61,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.debug:
             raise
         print(
-            f"taskmachine: internal error: {printable(repr(error))}; use --debug for a traceback",
+            f"{program}: internal error: {printable(repr(error))}; use --debug for a traceback",
             file=sys.stderr,
         )
         return 1

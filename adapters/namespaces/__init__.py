@@ -44,6 +44,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from taskmachine.adapters.cli.program import Tools
     from taskmachine.adapters.client.connect import connect
     from taskmachine.adapters.conformance.checking import check
     from taskmachine.adapters.runtime.limits import Limits
@@ -62,7 +63,7 @@ if TYPE_CHECKING:
         sampling,
         url,
     )
-    from taskmachine.adapters.tools.registry import CallError, ToolError, ToolResult, Tools
+    from taskmachine.adapters.tools.registry import CallError, ToolError, ToolResult
     from taskmachine.protocol.operations import Create
     from taskmachine.statemachine import (
         DUTIES,
@@ -84,13 +85,14 @@ if TYPE_CHECKING:
     __version__: str
 else:
     _HOMES = {
+        "adapters.cli.program": "Tools",
         "adapters.client.connect": "connect",
         "adapters.conformance.checking": "check",
         "adapters.runtime.limits": "Limits",
         "adapters.runtime.runtime": "Runtime RuntimeConfig open_runtime start_runtime",
         "adapters.server.serving": "serve",
         "adapters.tools.context": "Answer Context SyncContext form sampling url",
-        "adapters.tools.registry": "CallError ToolError ToolResult Tools",
+        "adapters.tools.registry": "CallError ToolError ToolResult",
         "protocol.operations": "Create",
         "statemachine": "DUTIES TABLE Call ConfigurationError Event IllegalTransition LimitExceeded"
         " NotFound Outcome State Task TaskmachineError Times lifecycle",

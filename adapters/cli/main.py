@@ -43,13 +43,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     or settings.
     """
     given = sys.argv[1:] if arguments is None else arguments
-    return run_command(_parsed(list(given)))
+    options = _parsed(list(given))
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # for terminals that are not UTF-8
+    return run_command(options)
 
 
 def run_command(options: argparse.Namespace, program: str = "taskmachine") -> int:
     """Run a parsed command and return its exit status; errors are one line."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # for terminals that are not UTF-8
     try:
         status: int = options.run(options)
         sys.stdout.flush()

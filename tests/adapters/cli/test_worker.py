@@ -151,6 +151,7 @@ def test_command_reports_configuration_errors_in_one_sentence(
     guarded = server.url(user="guarded:wrong")
     for arguments, says in (
         (["worker"], "requires a PostgreSQL store: --store postgresql://..."),
+        (["worker", "no_such.py"], "there is no file"),
         (["worker", "--concurrency", "0"], "limits.concurrency must be from 1"),
         (["worker", "--concurrency", "many"], "invalid int value: 'many'"),
         (["worker", "--store", guarded], "refuses the password of this user"),

@@ -45,7 +45,7 @@ def add_tools_option(parser: argparse.ArgumentParser) -> None:
     either = parser.add_mutually_exclusive_group()
     help = "demo (default), conformance, PATH.py or MODULE; add :OBJECT if it has several Tools"
     either.add_argument("tools", metavar="TOOLS", nargs="?", default=argparse.SUPPRESS, help=help)
-    either.add_argument("--tools", metavar="TOOLS", help="the same as an option")
+    either.add_argument("--tools", metavar="TOOLS", help="TOOLS as an option")
 
 
 def configure(options: argparse.Namespace, flags: dict[str, Any]) -> Settings:

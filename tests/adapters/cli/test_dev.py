@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,9 @@ async def test_tasks_continue_while_their_code_changes(folder: Path) -> None:
         await answered.wait()
         return question.accept()
 
+    def is_running_again(times: int) -> bool:
+        return runs.read_text() == times * "x"
+
     with developing(folder) as program:
         url = program.until_logged(SERVING)
         async with connect(url, answer=answer) as session:
@@ -72,7 +76,7 @@ async def test_tasks_continue_while_their_code_changes(folder: Path) -> None:
             for times, word in enumerate(WORDS, 2):
                 change(folder, 'return f"', f'return f"{word} ')
                 program.until_logged(SERVING, times)
-                eventually(lambda n=times: runs.read_text() == n * "x", "the tool runs again")
+                eventually(partial(is_running_again, times), "the tool runs again")
             assert time.monotonic() - began < GRACE_S * len(WORDS)
             (folder / "packed").touch()
             assert (await pack.result())["content"][0]["text"] == "packed"

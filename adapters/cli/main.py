@@ -14,7 +14,7 @@ from taskmachine.statemachine import ConfigurationError, TaskmachineError
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["main"]
+__all__ = ["main", "run_command"]
 
 PAGE_WIDTH: Final = 100
 """Width of the output when standard output is not a terminal."""
@@ -23,6 +23,8 @@ COMMANDS: Final = {
     "table": "table",
     "serve": "serve",
     "worker": "worker",
+    "dev": "dev",
+    "new": "new.command",
     "cluster": "cluster.command",
     "call": "call.command",
     "demo": "demo.command",
@@ -44,13 +46,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parsed(list(given))
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # for terminals that are not UTF-8
+    return run_command(options)
+
+
+def run_command(options: argparse.Namespace, program: str = "taskmachine") -> int:
+    """Run a parsed command and return its exit status; errors are one line."""
     try:
         status: int = options.run(options)
         sys.stdout.flush()
     except TaskmachineError as error:
         if options.debug:
             raise
-        print(f"taskmachine: error: {printable(str(error))}", file=sys.stderr)
+        print(f"{program}: error: {printable(str(error))}", file=sys.stderr)
         return 2 if isinstance(error, ConfigurationError) else 1
     except BrokenPipeError:  # the reader closed the pipe, as `| head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -61,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.debug:
             raise
         print(
-            f"taskmachine: internal error: {printable(repr(error))}; use --debug for a traceback",
+            f"{program}: internal error: {printable(repr(error))}; use --debug for a traceback",
             file=sys.stderr,
         )
         return 1

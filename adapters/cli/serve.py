@@ -5,11 +5,13 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final
 
-from taskmachine.adapters.server.foreground import add_log_options, configure
+from taskmachine.adapters.server.foreground import add_log_options, add_tools_option, configure
 from taskmachine.adapters.server.serving import run_server
+from taskmachine.adapters.tools.registry import Tools
+from taskmachine.adapters.transports.settings import Settings
 from taskmachine.statemachine import ConfigurationError
 
-__all__ = ["add_to"]
+__all__ = ["add_options", "add_to", "serve_tools"]
 
 FLAGS: Final = ("http", "store", "engine", "tools", "dialect", "insecure", "otel", "metrics")
 
@@ -18,6 +20,13 @@ def add_to(commands: Any, _: Callable[[], Any]) -> None:
     """Add the command to a parser."""
     does = "serve tools as tasks over HTTP or stdio"
     serve = commands.add_parser("serve", help=does, description=f"S{does[1:]}.")
+    add_tools_option(serve)
+    add_options(serve)
+    serve.set_defaults(run=_run)
+
+
+def add_options(serve: argparse.ArgumentParser) -> None:
+    """Add the options of a server, all but its tools."""
     where = serve.add_mutually_exclusive_group()
     where.add_argument(
         "--http", metavar="HOST:PORT", help="listen on this address, e.g. 127.0.0.1:8000"
@@ -30,9 +39,6 @@ def add_to(commands: Any, _: Callable[[], Any]) -> None:
         "--engine",
         metavar="NAME",
         help="where tools run: local (default), in this process; procrastinate, in workers",
-    )
-    serve.add_argument(
-        "--tools", metavar="NAME", help="demo (default), conformance or MODULE:OBJECT"
     )
     serve.add_argument("--config", metavar="FILE", help="read settings from a TOML file")
     serve.add_argument(
@@ -54,12 +60,28 @@ def add_to(commands: Any, _: Callable[[], Any]) -> None:
         "--metrics", action="store_const", const=True, help="serve Prometheus metrics at /metrics"
     )
     add_log_options(serve)
-    serve.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
-    if options.stdio and (sys.stdin is None or sys.stdout is None):
-        raise ConfigurationError("--stdio needs standard input and output, and one is closed")
-    settings = configure(options, {name: getattr(options, name) for name in FLAGS})
-    run_server(settings, stdio=options.stdio)
+    _check_stdio(options.stdio)
+    run_server(_settings(options), stdio=options.stdio)
     return 0
+
+
+def serve_tools(options: argparse.Namespace, tools: Tools) -> int:
+    """Serve these tools, on standard input and output unless an address is configured."""
+    options.tools = None
+    settings = _settings(options)
+    stdio = options.stdio or settings.http is None
+    _check_stdio(stdio)
+    run_server(settings, tools, stdio=stdio)
+    return 0
+
+
+def _settings(options: argparse.Namespace) -> Settings:
+    return configure(options, {name: getattr(options, name) for name in FLAGS})
+
+
+def _check_stdio(stdio: bool) -> None:
+    if stdio and (sys.stdin is None or sys.stdout is None):
+        raise ConfigurationError("--stdio needs standard input and output, and one is closed")

@@ -10,6 +10,7 @@ from taskmachine.adapters.rendering.wording import counted
 from taskmachine.adapters.runtime.runtime import open_runtime
 from taskmachine.adapters.server.foreground import (
     add_log_options,
+    add_tools_option,
     announce,
     configure,
     run_until_signalled,
@@ -17,6 +18,7 @@ from taskmachine.adapters.server.foreground import (
 from taskmachine.adapters.server.observing import observer_from
 from taskmachine.adapters.stores import without_password
 from taskmachine.adapters.tools.loading import load_tools
+from taskmachine.adapters.tools.registry import Tools
 from taskmachine.adapters.transports.settings import Settings
 
 __all__ = ["add_to"]
@@ -28,10 +30,8 @@ def add_to(commands: Any, _: Callable[[], Any]) -> None:
     """Add the command to a parser."""
     does = "run tools for servers started with --engine procrastinate"
     worker = commands.add_parser("worker", help=does, description=f"R{does[1:]}.")
+    add_tools_option(worker)
     worker.add_argument("--store", metavar="URL", help="store of the servers: postgresql://...")
-    worker.add_argument(
-        "--tools", metavar="NAME", help="demo (default), conformance or MODULE:OBJECT"
-    )
     worker.add_argument(
         "--concurrency",
         metavar="N",
@@ -55,16 +55,17 @@ def _run(options: argparse.Namespace) -> int:
     flags: dict[str, Any] = {name: getattr(options, name) for name in FLAGS}
     if options.concurrency is not None:
         flags["limits"] = {"concurrency": options.concurrency}
-    run_until_signalled(_work(configure(options, flags)))
+    settings = configure(options, flags)
+    run_until_signalled(_work(settings, load_tools(settings.tools)))
     return 0
 
 
-async def _work(settings: Settings) -> None:
+async def _work(settings: Settings, tools: Tools) -> None:
     async with open_runtime(
         settings.store,
-        load_tools(settings.tools),
+        tools,
         settings.runtime_config(observer_from(settings), engine=for_workers),
-    ) as runtime:
-        tools, store = counted(len(runtime.tools), "tool"), without_password(settings.store)
-        announce(f"working with {tools}, {settings.limits.concurrency} at a time, for {store}")
+    ):
+        number, store = counted(len(tools), "tool"), without_password(settings.store)
+        announce(f"working with {number}, {settings.limits.concurrency} at a time, for {store}")
         await asyncio.Event().wait()  # until a signal cancels it

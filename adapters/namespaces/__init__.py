@@ -51,6 +51,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from taskmachine.adapters.cli.program import Tools
     from taskmachine.adapters.client.connect import connect
     from taskmachine.adapters.conformance.checking import check
     from taskmachine.adapters.runtime.limits import Limits
@@ -71,7 +72,7 @@ if TYPE_CHECKING:
         form,
         url,
     )
-    from taskmachine.adapters.tools.registry import CallError, ToolError, ToolResult, Tools
+    from taskmachine.adapters.tools.registry import CallError, ToolError, ToolResult
     from taskmachine.adapters.tools.sampling import SamplingResult, UnfitReply, sampling
     from taskmachine.protocol.caller import Caller
     from taskmachine.protocol.operations import Create
@@ -95,6 +96,7 @@ if TYPE_CHECKING:
     __version__: str
 else:
     _HOMES = {
+        "adapters.cli.program": "Tools",
         "adapters.client.connect": "connect",
         "adapters.conformance.checking": "check",
         "adapters.runtime.limits": "Limits",
@@ -103,7 +105,7 @@ else:
         "adapters.tools.context": "Context SyncContext",
         "adapters.tools.questions": "Accepted Answer NotAccepted choose confirm form url",
         "adapters.tools.sampling": "SamplingResult UnfitReply sampling",
-        "adapters.tools.registry": "CallError ToolError ToolResult Tools",
+        "adapters.tools.registry": "CallError ToolError ToolResult",
         "protocol.caller": "Caller",
         "protocol.operations": "Create",
         "statemachine": "DUTIES TABLE Call ConfigurationError Event IllegalTransition LimitExceeded"

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Sequence
 
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import BaseRoute, Match, Mount, Route
+from starlette.types import Scope
 
 from taskmachine.adapters.console import Console, LinkLogin
 from taskmachine.adapters.console.login import login_for
@@ -43,7 +45,20 @@ class ConsoleMount:
             keep_alive_s=site.settings.transport.keep_alive_s,
             lookups=site.lookups,
         )
-        return [Route(CONSOLE, _to_console), Mount(CONSOLE, console)]
+        return [
+            _BrowserRoute("/", _to_console),
+            Route(CONSOLE, _to_console),
+            Mount(CONSOLE, console),
+        ]
+
+
+class _BrowserRoute(Route):
+    """A route for pages: other clients get the same response as without it."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        found = super().matches(scope)
+        is_browser = "text/html" in Headers(scope=scope).get("accept", "")
+        return found if is_browser and found[0] is Match.FULL else (Match.NONE, {})
 
 
 def make_application(

@@ -15,7 +15,7 @@ from taskmachine.adapters.rendering.wording import printable
 from taskmachine.adapters.server.json_log import JsonLines, ready_line
 from taskmachine.adapters.transports.settings import Settings, load_settings
 
-__all__ = ["add_log_options", "announce", "configure", "run_until_signalled"]
+__all__ = ["add_log_options", "add_tools_option", "announce", "configure", "run_until_signalled"]
 
 log: Final = logging.getLogger("taskmachine")
 
@@ -38,6 +38,14 @@ def add_log_options(parser: argparse.ArgumentParser) -> None:
         default="text",
         help="json: one object for each line; default: %(default)s",
     )
+
+
+def add_tools_option(parser: argparse.ArgumentParser) -> None:
+    """Add the tools to the parser of a command, as an argument or an option."""
+    either = parser.add_mutually_exclusive_group()
+    help = "demo (default), conformance, PATH.py or MODULE; add :OBJECT if it has several Tools"
+    either.add_argument("tools", metavar="TOOLS", nargs="?", default=argparse.SUPPRESS, help=help)
+    either.add_argument("--tools", metavar="TOOLS", help="TOOLS as an option")
 
 
 def configure(options: argparse.Namespace, flags: dict[str, Any]) -> Settings:

@@ -67,7 +67,7 @@ class Settings:
     engine: str = "local"
     """The task engine: `local`, `procrastinate`, or the name of an installed one."""
     tools: str = "demo"
-    """`demo`, `conformance` or `MODULE:OBJECT`."""
+    """`demo`, `conformance`, `PATH.py` or `MODULE`, with `:OBJECT` if it has several `Tools`."""
     http: str | None = None
     """`HOST:PORT`; see `address`."""
     path: str = "/mcp"

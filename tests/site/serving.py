@@ -19,23 +19,25 @@ PATIENCE_S: Final = 60.0
 def served(folder: Path, *options: str) -> Iterator[str]:
     """Start a server and yield its address."""
     address = f"127.0.0.1:{free_port()}"
-    with _running(folder, "serve", "--http", address, "--log-level", "error", *options) as server:
+    with _running(
+        folder, TASKMACHINE, "serve", "--http", address, "--log-level", "error", *options
+    ) as server:
         assert server.stderr is not None
         assert address in server.stderr.readline()
         yield address
 
 
-def first_line_of(folder: Path, *arguments: str) -> str:
+def first_line_of(folder: Path, *command: str) -> str:
     """Return the first line of a command on standard error."""
-    with _running(folder, *arguments) as process:
+    with _running(folder, *command) as process:
         assert process.stderr is not None
         return process.stderr.readline().strip()
 
 
 @contextmanager
-def _running(folder: Path, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
+def _running(folder: Path, *command: str) -> Iterator["subprocess.Popen[str]"]:
     with subprocess.Popen(
-        [TASKMACHINE, *arguments],
+        command,
         cwd=folder,
         text=True,
         stdin=subprocess.PIPE,

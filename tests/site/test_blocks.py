@@ -122,6 +122,7 @@ CLAIMS: Final[dict[str, dict[str, list[str]]]] = {
     },
     "docs/howto/protocol.md": {"python": [_EXAMPLES], "text": [_EXAMPLES]},
     "docs/howto/server.md": {
+        "py": [f"{_COMMANDS}::test_server_start_lines_match_the_page"],
         "text": [f"{_COMMANDS}::test_server_start_lines_match_the_page", _EXAMPLES],
         "toml": [f"{_EXCERPTS}::test_the_proxy_suits_the_server"],
         "nginx": [f"{_EXCERPTS}::test_the_proxy_suits_the_server"],

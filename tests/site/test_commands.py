@@ -92,16 +92,18 @@ def _said(command: str, folder: Path) -> str:
 
 
 def test_server_start_lines_match_the_page(tmp_path: Path) -> None:
+    [program] = blocks_of("docs/howto/server.md", title="shop.py")
     (tmp_path / "shop.py").write_text(
-        "from taskmachine.adapters.tools.registry import Tools\nTOOLS = Tools()\n"
-        + "".join(f"@TOOLS.task()\ndef tool{n}() -> None: ...\n" for n in range(3))
+        "from taskmachine import Tools\ntools = Tools()\n"
+        + "".join(f"@tools.task()\ndef tool{n}() -> None: ...\n" for n in range(3))
+        + program.text
     )
     (tmp_path / "server.toml").write_text('store = "sqlite:taskmachine.db"\n')
     address = f"127.0.0.1:{free_port()}"
+    programs = {"python": sys.executable, "taskmachine": TASKMACHINE}
     shown = next(blocks_of("docs/howto/server.md", "text"))
-    pairs = re.findall(r"^\$ taskmachine (.*)\n(.*)$", shown.text, re.MULTILINE)
-    assert len(pairs) == 2
-    for command, said in pairs:
-        arguments = shlex.split(command.replace("127.0.0.1:8000", address))
-        line = first_line_of(tmp_path, *arguments, "--log-level", "error")
+    lines = shown.text.splitlines()
+    for command, said in zip(lines[::2], lines[1::2], strict=True):
+        _, name, *arguments = shlex.split(command.replace("127.0.0.1:8000", address))
+        line = first_line_of(tmp_path, programs[name], *arguments, "--log-level", "error")
         assert line == said.replace("127.0.0.1:8000", address)

@@ -50,9 +50,9 @@ def take_output(fd: int) -> int:
     """
     if fd != 1:
         return fd
-    sys.stdout.flush()
     taken = os.dup(fd)
     os.dup2(2, fd)
+    sys.stdout.flush()  # to stderr: a program that serves its own tools may have printed before
     return taken
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 import pytest
 
 from taskmachine.adapters.client.connect import connect
+from tests.adapters.cli.programs import ORDER, Program
 from tests.adapters.stores.postgres_server import Server
 from tests.oracle import REPOSITORY
 from tests.site.pages import blocks_of
@@ -99,6 +100,31 @@ def test_the_commands_of_the_page_work(server: Server, start: Start) -> None:
         assert process.end(signal.SIGTERM) == 0
 
 
+def test_worker_runs_the_tools_of_a_program(server: Server, start: Start, tmp_path: Path) -> None:
+    """The program is `__main__` in one process and a module in the other."""
+    url = server.new_url()
+    (tmp_path / "shop.py").write_text(ORDER)
+    replica = Program(
+        [sys.executable, "shop.py", "--http", "127.0.0.1:0", "--engine", "procrastinate",
+         "--store", url], tmp_path,
+    )  # fmt: skip
+    try:
+        start("worker", str(tmp_path / "shop.py"), "--store", url).until_said(
+            "working with 3 tools"
+        )
+        served_at = replica.until_logged(r"serving 3 tools on (http://\S+),")
+
+        async def greet() -> Any:
+            async with connect(served_at) as session:
+                return await (await session.call("greet", {"name": "Ada"})).result()
+
+        assert asyncio.run(greet())["content"][0]["text"] == "Hello, Ada!"
+        assert replica.end(signal.SIGTERM) == 0
+    finally:
+        replica.process.kill()
+        replica.process.wait()
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_second_worker_continues_the_task_of_a_stopped_worker(
     server: Server, start: Start, number: signal.Signals
@@ -151,6 +177,7 @@ def test_command_reports_configuration_errors_in_one_sentence(
     guarded = server.url(user="guarded:wrong")
     for arguments, says in (
         (["worker"], "requires a PostgreSQL store: --store postgresql://..."),
+        (["worker", "no_such.py"], "there is no file"),
         (["worker", "--concurrency", "0"], "limits.concurrency must be from 1"),
         (["worker", "--concurrency", "many"], "invalid int value: 'many'"),
         (["worker", "--store", guarded], "refuses the password of this user"),

@@ -40,6 +40,28 @@ def test_console_on_loopback_requires_the_link_and_checks_the_host() -> None:
     run(main())
 
 
+def test_root_leads_browsers_to_the_console_and_answers_others_as_before() -> None:
+    async def answers(url: str, **headers: str) -> list[httpx.Response]:
+        root = url.removesuffix("/mcp") + "/"
+        async with httpx.AsyncClient(headers=headers) as client:
+            return [await client.get(root), await client.post(root, json={})]
+
+    async def main() -> None:
+        browser = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+        async with serving(Gate().tools) as url:
+            get, post = await answers(url, **browser)
+            assert (get.status_code, get.headers["location"]) == (303, "/console/")
+            others = [post, *await answers(url, accept="application/json"), *await answers(url)]
+        async with serving(Gate().tools, console=False) as url:
+            without = await answers(url, **browser)
+        assert {(answer.status_code, answer.text) for answer in others} == {
+            (answer.status_code, answer.text) for answer in without
+        }
+        assert without[0].status_code == 404
+
+    run(main())
+
+
 def test_console_can_be_disabled() -> None:
     async def main() -> None:
         async with serving(Gate().tools, console=False) as url:

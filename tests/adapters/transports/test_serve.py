@@ -16,13 +16,14 @@ import httpx
 import pytest
 
 from taskmachine.adapters.cli.main import main
-from taskmachine.adapters.tools.loading import load_tools
-from taskmachine.statemachine import ConfigurationError
 from tests.adapters.transports.conftest import Start
 from tests.adapters.transports.pipes import COMMAND, DEADLINE_S, HELLO, MISBEHAVING, PipeReader
 from tests.oracle import REPOSITORY
 
 FAILING: Final = "tests.adapters.transports.failing_tools:TOOLS"
+SHOP: Final = (
+    "from taskmachine import Tools\ntools = Tools()\n@tools.task()\nasync def buy() -> None: ...\n"
+)
 HEADERS: Final = {"accept": "application/json, text/event-stream"}
 
 
@@ -172,51 +173,26 @@ def test_http_works_without_the_fast_loop() -> None:
 # --- with what -------------------------------------------------------------------------------
 
 
-def test_tools_of_the_current_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_tools_are_named_once_as_an_argument_or_an_option(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "shop_tools.py").write_text(
-        "from taskmachine.adapters.tools.registry import Tools\n"
-        "class Shop:\n    tools = Tools()\n"
-        "@Shop.tools.task()\nasync def buy() -> None: pass\n"
-    )
-    assert list(load_tools("shop_tools:Shop.tools")) == ["buy"]
-    assert "greet" in load_tools("demo")
-    assert len(load_tools("conformance")) > 0
+    (tmp_path / "shop.py").write_text(SHOP)
+    for tools in (["shop.py"], ["--tools", "shop.py"]):
+        with serving(tmp_path, "--http", "127.0.0.1:0", *tools) as line:
+            assert line.startswith("taskmachine: serving 1 tool on ")
+    with pytest.raises(SystemExit) as leaving:
+        main(["serve", "--stdio", "shop.py", "--tools", "shop.py"])
+    assert leaving.value.code == 2
+    assert "--tools: not allowed with argument TOOLS" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("name", "says"),
-    [
-        ("nonsense", "tools must be demo, conformance or MODULE:OBJECT, got 'nonsense'"),
-        (":x", "tools must be demo, conformance or MODULE:OBJECT, got ':x'"),
-        ("x:", "tools must be demo, conformance or MODULE:OBJECT, got 'x:'"),
-        (
-            "no_such:x",
-            "tools 'no_such:x': the import failed with "
-            "ModuleNotFoundError: No module named 'no_such'",
-        ),
-        ("json:nope", "tools 'json:nope': module 'json' has no attribute 'nope'"),
-        ("json:loads", "tools 'json:loads': must be of type Tools, not function"),
-        ("bad_syntax:x", "tools 'bad_syntax:x': the import failed with SyntaxError: "),
-        ("bad_start:x", "tools 'bad_start:x': the import failed with ZeroDivisionError: "),
-        ("bad_exit:x", "tools 'bad_exit:x': the import failed with SystemExit: 3"),
-        ("..x:y", "tools '..x:y': the import failed with TypeError: "),
-    ],
-)
-def test_invalid_tools_are_refused(
-    name: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "bad_syntax.py").write_text("def")
-    (tmp_path / "bad_start.py").write_text("1 / 0")
-    (tmp_path / "bad_exit.py").write_text("raise SystemExit(3)")
-    with pytest.raises(ConfigurationError) as error:
-        load_tools(name)
-    assert str(error.value).startswith(says)
+def test_server_without_tools_says_how_to_register_one(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(SHOP.partition("@")[0])
+    done = subprocess.run(
+        [COMMAND, "serve", "--stdio", "--store", "memory:", "shop.py"], cwd=tmp_path,
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True, timeout=DEADLINE_S,
+    )  # fmt: skip
+    assert " WARNING no tool is registered: put @tools.task() above a function\n" in done.stderr
 
 
 def test_command_reports_configuration_errors_in_one_sentence(

@@ -1,0 +1,1 @@
+"""`taskmachine new`."""

@@ -1,0 +1,69 @@
+"""A program that serves its own tools: `tools.run()` at the end of a file."""
+
+import argparse
+import os
+import sys
+from types import TracebackType
+
+from taskmachine.adapters.rendering.wording import printable
+from taskmachine.adapters.tools import registry
+from taskmachine.adapters.tools.import_errors import describe
+from taskmachine.statemachine import ConfigurationError
+
+__all__ = ["Tools"]
+
+
+class Tools(registry.Tools):
+    """The tools of a server, by name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        if sys.excepthook is sys.__excepthook__:
+            sys.excepthook = _one_line
+
+    def run(self) -> None:
+        """Serve these tools until SIGINT or SIGTERM, as the arguments of the program say.
+
+        The arguments are those of `taskmachine serve`; without any it serves standard input and
+        output.  An error is one line, and the program exits with its status.
+        """
+        if _is_importing():
+            raise ConfigurationError(
+                'tools.run() would start a second server: put it below `if __name__ == "__main__":`'
+            )
+        # Here, as most programs only register tools.
+        from taskmachine.adapters.cli.main import run_command
+        from taskmachine.adapters.cli.serve import add_options, serve_tools
+
+        parser = argparse.ArgumentParser(
+            description="Serve the tools of this program over stdio (default) or HTTP."
+        )
+        parser.add_argument("--debug", action="store_true", help="show a traceback on errors")
+        add_options(parser)
+        parser.set_defaults(run=lambda options: serve_tools(options, self))
+        status = run_command(parser.parse_args(), parser.prog)
+        if status:
+            sys.exit(status)
+
+
+def _is_importing() -> bool:
+    """Return whether an import of a module is below in the call stack of this thread."""
+    frame = sys._getframe()
+    while frame.f_back is not None:
+        frame = frame.f_back
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            return True
+    return False
+
+
+def _one_line(
+    kind: type[BaseException], error: BaseException, frames: TracebackType | None
+) -> None:
+    """Report a tool that cannot be registered like the other errors of a command."""
+    is_wanted = hasattr(sys, "ps1") or "--debug" in sys.argv
+    if is_wanted or not isinstance(error, ConfigurationError):
+        sys.__excepthook__(kind, error, frames)
+        return
+    program = os.path.basename(sys.argv[0])
+    print(f"{program}: error: {printable(describe(error, program))}", file=sys.stderr)
+    sys.exit(2)

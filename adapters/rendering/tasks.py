@@ -20,6 +20,7 @@ from taskmachine.statemachine import Entry, Outcome, Question, Task
 __all__ = [
     "duration",
     "ending",
+    "plain_table",
     "print_history",
     "print_pairs",
     "print_task",
@@ -56,7 +57,7 @@ def print_tasks(console: Console, tasks: Sequence[Task], now: int, *, with_owner
     ]
     if with_owner:
         columns.insert(3, ("owner", 10, [_cell(task.owner) for task in tasks]))
-    table = _table()
+    table = plain_table()
     room = console.width
     for name, widest, cells in columns:
         width = min(widest, max(len(name), *(cell.cell_len for cell in cells)))
@@ -106,7 +107,7 @@ def print_task(console: Console, task: Task, now: int) -> None:
 
 def print_history(console: Console, entries: Iterable[Entry]) -> None:
     """Print a line per entry."""
-    table = _table()
+    table = plain_table()
     room = console.width
     for name, width in (("version", 7), ("time (UTC)", 23), ("event", 8), ("from", 14), ("to", 14)):
         align: Literal["left", "right"] = "right" if name == "version" else "left"
@@ -125,7 +126,8 @@ def print_history(console: Console, entries: Iterable[Entry]) -> None:
     console.print(table)
 
 
-def _table() -> Table:
+def plain_table() -> Table:
+    """Return an empty table without a frame."""
     return Table(
         box=box.SIMPLE_HEAD,
         show_edge=False,

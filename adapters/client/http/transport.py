@@ -11,6 +11,7 @@ import httpx
 
 from taskmachine.adapters.client.errors import BadAnswer, ConnectionLost, Refused
 from taskmachine.adapters.client.sse import EventTooLarge, Parser
+from taskmachine.adapters.client.target import how_to_start
 from taskmachine.protocol.errors import MalformedMessage
 from taskmachine.protocol.jsonrpc import (
     ErrorResponse,
@@ -99,6 +100,8 @@ class Endpoint:
                 yield response
         except (httpx.HTTPError, httpx.StreamError) as error:
             words = str(error) or type(error).__name__
+            if isinstance(error, httpx.ConnectError):
+                words += how_to_start(str(self._url))
             raise ConnectionLost(f"no connection to {self._url}: {words}") from None
 
     async def close(self) -> None:

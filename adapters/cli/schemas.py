@@ -22,9 +22,9 @@ MAX_BRANCHES: Final = 20
 MAX_REFERENCES: Final = 8
 
 _LIMITS: Final = (
-    ("minimum", "maximum", ""),
-    ("minLength", "maxLength", " characters"),
-    ("minItems", "maxItems", " items"),
+    ("", "minimum", "maximum"),
+    ("length ", "minLength", "maxLength"),
+    ("length ", "minItems", "maxItems"),
 )
 
 
@@ -78,16 +78,16 @@ class Schema:
         """The description and the limits of a value."""
         said = self.node.get("description")
         parts = [" ".join(said.split()).rstrip(".")] if isinstance(said, str) and said else []
-        for least, most, unit in _LIMITS:
+        for what, least, most in _LIMITS:
             low, high = self.node.get(least), self.node.get(most)
             if low is not None and high is not None:
-                parts.append(f"{low} to {high}{unit}")
+                parts.append(f"{what}{low} to {high}")
             elif low is not None:
-                parts.append(f"at least {low}{unit}")
+                parts.append(f"{what}at least {low}")
             elif high is not None:
-                parts.append(f"at most {high}{unit}")
+                parts.append(f"{what}at most {high}")
         if self.node.get("default") is not None:
-            parts.append(f"default {_json(self.node['default'])}")
+            parts.append(f"default {json.dumps(self.node['default'], ensure_ascii=False)}")
         return "; ".join(parts)
 
     def types(self, depth: int = 0) -> frozenset[str]:

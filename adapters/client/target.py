@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from taskmachine.adapters.client.errors import BadAnswer, CallFailed, Refused
+from taskmachine.adapters.client.errors import BadAnswer, Refused
 from taskmachine.statemachine import ConfigurationError, TaskmachineError
 
 __all__ = ["explained", "how_to_start", "likely_url", "read_target"]
@@ -44,16 +44,17 @@ def read_target(text: str) -> str | list[str]:
 
 def explained(error: TaskmachineError, url: str) -> TaskmachineError:
     """Return the error of a handshake, or a better one if the URL seems to have a wrong path."""
-    match error:
-        case Refused(status=404 | 405) | CallFailed(code=-32600 | -32601):
-            is_elsewhere = True
-        case _:
-            is_elsewhere = isinstance(error, BadAnswer) and not isinstance(error, Refused)
     likely = likely_url(url)
-    if not is_elsewhere or likely == url:
-        return error
     words = f"no MCP server at {url} ({error}): did you mean {likely}?"
-    return Refused(error.status, words) if isinstance(error, Refused) else BadAnswer(words)
+    match error:
+        case BadAnswer() if likely == url:
+            return error
+        case Refused(status=404 | 405):
+            return Refused(error.status, words)
+        case BadAnswer() if not isinstance(error, Refused):
+            return BadAnswer(words)
+        case _:
+            return error
 
 
 def likely_url(url: str) -> str:

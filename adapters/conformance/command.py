@@ -89,6 +89,8 @@ def _target(options: argparse.Namespace) -> Target:
         headers[name.strip()] = value.strip()
     if len(options.bearer) > 2:
         raise CannotCheck("--bearer may be given at most twice")
+    if not options.server:
+        raise CannotCheck("--replay needs SERVER")
     target = Target.at(options.server)
     if target.url is None and (headers or options.bearer):
         raise CannotCheck("--header and --bearer require a URL; stdio has no HTTP headers")

@@ -68,7 +68,7 @@ def _read(word: str, tool: str, schema: Schema) -> tuple[str, Any]:
     if text.startswith("@"):
         text = read_file(text[1:])
     if is_json:
-        return name, _json(text, f"{name}:")
+        return name, _json(text, f"{name}:=")
     return name, _value(name, text, members.get(name) or Schema.of({}))
 
 

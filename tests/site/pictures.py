@@ -43,7 +43,7 @@ def run_check(*options: str) -> Report:
     """Check the server with the bug, over pipes."""
     serve = ["-m", "tests.conformance.broken_server", "--stdio", "--bug", _BUG]
     server = shlex.join([sys.executable, *serve])
-    asked = ["--stdio", server, "--generation", "2025-11-25", *options]
+    asked = [server, "--generation", "2025-11-25", *options]
     return check_named(read_arguments(asked), lambda _: None)
 
 

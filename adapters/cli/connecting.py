@@ -100,8 +100,8 @@ def find_tool(tools: Sequence[JSONObject], name: str, server: str) -> JSONObject
 def read_file(path: str) -> str:
     """Return the text of a file that an argument names."""
     try:
-        return Path(path).read_text()
+        return Path(path).read_text("utf-8")
     except OSError as error:
         raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
-    except ValueError as error:
-        raise ConfigurationError(f"cannot read {path}: {error}") from None
+    except ValueError:
+        raise ConfigurationError(f"cannot read {path}: it is not text in UTF-8") from None

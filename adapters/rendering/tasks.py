@@ -37,6 +37,13 @@ _MOST_IN_TABLE: Final = 200
 """Characters of a message used in a table; terminals are narrower."""
 
 
+_WIDE: Final = 100
+"""Columns of a terminal that has room for whole ids."""
+
+_SHORT_ID: Final = 12
+"""Characters of an id in a narrower terminal: enough for the commands of operators."""
+
+
 def duration(milliseconds: int) -> str:
     """Return an approximate duration in four characters: `0s`, `59s`, `3m`, `26h`, `6d`."""
     seconds = max(0, milliseconds) // 1_000
@@ -47,9 +54,10 @@ def duration(milliseconds: int) -> str:
 
 
 def print_tasks(console: Console, tasks: Sequence[Task], now: int, *, with_owner: bool) -> None:
-    """Print a line per task; the message gets the remaining width."""
+    """Print a line per task, in a narrow terminal with short ids; the message gets the rest."""
+    most = 64 if console.width >= _WIDE else _SHORT_ID
     columns: list[tuple[str, int, list[Text]]] = [  # name, maximum width, cells
-        ("task", 64, [_cell(task.id) for task in tasks]),
+        ("task", most, [Text(printable(task.id)[:most]) for task in tasks]),
         ("state", 16, [state_text(task.state) for task in tasks]),
         ("tool", 14, [_cell(task.call.name or task.call.method) for task in tasks]),
         ("age", 4, [Text(duration(now - task.created_at)) for task in tasks]),

@@ -65,6 +65,8 @@ def _read(word: str, tool: str, schema: Schema) -> tuple[str, Any]:
         known = f": it takes {', '.join(members)}" if members else ": it takes none"
         hint = did_you_mean(name, members) or known
         raise ConfigurationError(f"{tool} has no argument '{name}'{hint}")
+    if not text.isascii() and text != text.encode(errors="replace").decode():
+        raise ConfigurationError(f"{name} is not text in UTF-8")
     if text.startswith("@"):
         text = read_file(text[1:])
     if is_json:

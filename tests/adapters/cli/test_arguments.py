@@ -88,6 +88,7 @@ def test_a_value_has_the_type_of_the_schema(word: str, value: Any) -> None:
         ("txet=5", "draw has no argument 'txet': did you mean 'text'?"),
         ("q=5", "draw has no argument 'q': it takes text, maybe, whole"),
         ("text=@/does/not/exist", "cannot read /does/not/exist: No such file"),
+        ("text=\udcff", "text is not text in UTF-8"),
         ("real=NaN", "real must be of type number, got 'NaN'"),
     ],
 )

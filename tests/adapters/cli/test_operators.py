@@ -148,13 +148,15 @@ def test_control_characters_of_a_task_are_escaped_in_the_terminal(tmp_path: Path
     assert refused == "taskmachine: error: no task '\\x1b[31m'\n"
 
 
-@pytest.mark.usefixtures("ids")
-def test_a_terminal_gets_colours_and_its_width() -> None:
+def test_a_terminal_gets_colours_and_its_width(ids: dict[str, str]) -> None:
     for columns in (70, 100, 160):
         shown = in_terminal(columns, "tasks", "list", "--store", "sqlite:tasks.db")
         assert "\x1b[32mcompleted" in shown
         plain = re.sub(r"\x1b\[[0-9;]*m", "", shown)
         assert max(map(len, plain.splitlines())) <= columns
+        row = next(line.split() for line in plain.splitlines() if "42/1000" in line)
+        assert ids["mirror"].startswith(row[0])
+        assert len(row[0]) == (12 if columns < 100 else 32)
 
 
 def in_terminal(columns: int, *arguments: str) -> str:

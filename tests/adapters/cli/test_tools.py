@@ -2,6 +2,8 @@
 
 import json
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -149,3 +151,16 @@ def test_a_token_that_is_missing_is_asked_for(
         error = said(capfd, "tools", f"http://{address}/mcp", code=1)
     assert "HTTP 401" in error
     assert "--token-file FILE" in error
+
+
+def test_a_missing_package_is_named_with_its_extra() -> None:
+    code = (
+        "import sys; sys.modules['httpx'] = None\n"
+        "from taskmachine.adapters.cli.main import main\n"
+        "sys.exit(main(['tools', 'http://127.0.0.1:1/mcp']))"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ended.returncode == 2
+    assert ended.stderr == (
+        "taskmachine: error: a URL needs the package httpx: pip install 'taskmachine[server]'\n"
+    )

@@ -5,9 +5,10 @@ import os
 import sys
 from types import TracebackType
 
-from taskmachine.adapters.rendering.wording import printable
+from taskmachine.adapters.cli.failing import print_error
 from taskmachine.adapters.tools import registry
 from taskmachine.adapters.tools.import_errors import describe
+from taskmachine.adapters.tools.lifespan import LifespanFunction
 from taskmachine.statemachine import ConfigurationError
 
 __all__ = ["Tools"]
@@ -16,8 +17,8 @@ __all__ = ["Tools"]
 class Tools(registry.Tools):
     """The tools of a server, by name."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, *, lifespan: LifespanFunction | None = None) -> None:
+        super().__init__(lifespan=lifespan)
         if sys.excepthook is sys.__excepthook__:
             sys.excepthook = _one_line
 
@@ -65,5 +66,5 @@ def _one_line(
         sys.__excepthook__(kind, error, frames)
         return
     program = os.path.basename(sys.argv[0])
-    print(f"{program}: error: {printable(describe(error, program))}", file=sys.stderr)
+    print_error(describe(error, program), program)
     sys.exit(2)

@@ -75,8 +75,10 @@ class JwtAuthenticator:
         owner = self._owners.of_principal(Principal(self._issuer, subject))
         try:
             return Caller(owner, subject, claims, scopes).checked()
-        except ValueError:  # JSON that is too large or too deep, or is not Unicode
-            raise invalid_token("the access token has a malformed claim") from None
+        except ValueError:
+            raise invalid_token(
+                "the access token has too many claims, or one is not JSON"
+            ) from None
 
     def _verified(
         self, token: str, kid: str | None, keys: Collection[jwt.PyJWK]

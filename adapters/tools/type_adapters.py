@@ -1,0 +1,211 @@
+"""Type adapters of pydantic that also understand attrs classes.
+
+An attrs class may stand anywhere in an annotation, also in a field of another class.  Its instances
+are made by calling the class, so its aliases, defaults, converters and validators apply.
+
+Pydantic's protocol for classes that it does not know is a method of the class, so this module adds
+that method to the attrs classes it meets.
+"""
+
+import dataclasses
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import lru_cache
+from typing import Annotated, Any, Final, NotRequired, Required, TypeVar, get_args, get_origin
+
+import attrs
+import msgspec
+from pydantic import GetCoreSchemaHandler, TypeAdapter
+from pydantic.errors import PydanticUserError
+from pydantic_core import CoreSchema, SchemaError, core_schema
+from typing_extensions import TypedDict, get_type_hints, is_typeddict
+
+from taskmachine.statemachine import ConfigurationError
+
+__all__ = ["adapter_of", "prepare", "refusing"]
+
+_HOOK: Final = "__get_pydantic_core_schema__"
+_building: Final[ContextVar[frozenset[str]]] = ContextVar("building", default=frozenset())
+
+
+def adapter_of(hint: Any) -> TypeAdapter[Any]:
+    """Return the type adapter of a resolved annotation.
+
+    `ConfigurationError` if the annotation has no JSON form.
+    """
+    # Other annotations are not cached: `int | str` is equal to `str | int`.
+    return _cached(hint) if isinstance(hint, type) else _adapter_of(hint)
+
+
+def _adapter_of(hint: Any) -> TypeAdapter[Any]:
+    prepare(hint)
+    with refusing(inspect.formatannotation(hint)):
+        return TypeAdapter(hint)
+
+
+_cached: Final = lru_cache(maxsize=1024)(_adapter_of)
+
+
+@contextmanager
+def refusing(place: str) -> Iterator[None]:
+    """Raise what pydantic finds wrong with a type as a ConfigurationError of one line."""
+    try:
+        yield
+    except (PydanticUserError, SchemaError, NameError, TypeError, ValueError) as error:
+        reason = str(error).splitlines()[0].split(". Set `arbitrary_types_allowed")[0]
+        reason = reason.replace("Unable to generate pydantic-core schema for", "no schema for")
+        raise ConfigurationError(f"{place} cannot be JSON: {reason}") from None
+    except RecursionError:
+        raise ConfigurationError(f"{place} refers to itself; only a class can do that") from None
+
+
+def prepare(hint: Any) -> None:
+    """Teach pydantic the classes in a resolved annotation that it does not know."""
+    _prepare(hint, {})
+
+
+def _prepare(hint: Any, seen: dict[int, Any]) -> None:
+    if id(hint) in seen:
+        return
+    seen[id(hint)] = hint  # kept, so that its id stays its own
+    for note in getattr(hint, "__metadata__", ()):
+        if isinstance(note, msgspec.Meta):
+            raise ConfigurationError(
+                "msgspec.Meta is not supported; use pydantic's Field, as in"
+                " Annotated[int, Field(ge=1)]"
+            )
+    aliased = getattr(hint, "__value__", None) or getattr(hint, "__supertype__", None)
+    for part in (get_origin(hint), aliased, *get_args(hint)):
+        _prepare(part, seen)
+    if not isinstance(hint, type):
+        return
+    if attrs.has(hint):
+        hints = _hints(hint)
+        if _HOOK not in vars(hint):
+            setattr(hint, _HOOK, classmethod(_attrs_schema))
+    elif _is_old_typed_dict(hint):
+        hints = _hints(hint)
+        if _HOOK not in vars(hint):
+            setattr(hint, _HOOK, classmethod(_hook_of(_rebuilt(hint, hints))))
+    elif dataclasses.is_dataclass(hint) or issubclass(hint, tuple) or is_typeddict(hint):
+        hints = _hints(hint)
+    else:
+        return
+    for part in hints.values():
+        _prepare(part, seen)
+
+
+def _hints(cls: type) -> dict[str, Any]:
+    try:
+        return get_type_hints(cls, localns={cls.__name__: cls}, include_extras=True)
+    except Exception as error:  # noqa: BLE001  an annotation may be any expression
+        raise ConfigurationError(
+            f"cannot resolve the annotations of {cls.__name__}: {error}"
+        ) from None
+
+
+# --- attrs classes ---------------------------------------------------------------------------
+
+
+def _attrs_schema(cls: Any, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    ref = f"{cls.__module__}.{source!r}:{id(source)}" if source is not cls else ""
+    ref = ref or f"{cls.__module__}.{cls.__qualname__}:{id(cls)}"
+    if ref in _building.get():
+        return core_schema.definition_reference_schema(ref)
+    token = _building.set(_building.get() | {ref})
+    try:
+        fields = list(_fields(cls, source))
+        read = _members(cls, ((f, handler.generate_schema(read)) for f, read, _ in fields))
+        write = _members(cls, ((f, handler.generate_schema(write)) for f, _, write in fields))
+    finally:
+        _building.reset(token)
+
+    def make(value: Any, validate: Callable[[Any], Mapping[str, Any]]) -> Any:
+        if isinstance(value, cls):
+            return value
+        members = validate(value)
+        try:
+            return cls(**members)
+        except Exception as error:  # noqa: BLE001  validators may raise anything
+            # attrs keeps more than the message in `args`.
+            words = str(error.args[0]) if error.args else type(error).__name__
+            raise ValueError(words[:200]) from None
+
+    def members_of(value: Any) -> dict[str, Any]:
+        return {_alias(field): getattr(value, field.name) for field, _, _ in fields}
+
+    return core_schema.no_info_wrap_validator_function(
+        make,
+        read,
+        ref=ref,
+        serialization=core_schema.plain_serializer_function_ser_schema(
+            members_of, return_schema=write
+        ),
+    )
+
+
+def _members(cls: type, schemas: Iterator[tuple["attrs.Attribute[Any]", CoreSchema]]) -> CoreSchema:
+    members = {}
+    for field, schema in schemas:
+        is_required = field.default is attrs.NOTHING
+        if not is_required and not isinstance(field.default, attrs.Factory):  # type: ignore[arg-type]
+            schema = core_schema.with_default_schema(schema, default=field.default)
+        members[_alias(field)] = core_schema.typed_dict_field(schema, required=is_required)
+    return core_schema.typed_dict_schema(members, cls=cls, extra_behavior="forbid")
+
+
+def _fields(cls: Any, source: Any) -> Iterator[tuple["attrs.Attribute[Any]", Any, Any]]:
+    """Yield the constructor's fields with the annotations of what they take and what they hold."""
+    hints = _hints(cls)
+    parameters = getattr(cls, "__parameters__", ())
+    given = dict(zip(parameters, get_args(source), strict=False))
+    for field in attrs.fields(cls):
+        if not field.init:
+            continue
+        held = _substituted(hints.get(field.name, field.type or Any), given)
+        taken = cls.__init__.__annotations__.get(_alias(field)) if field.converter else None
+        yield field, held if taken is None else taken, held
+
+
+def _alias(field: "attrs.Attribute[Any]") -> str:
+    return field.alias or field.name
+
+
+def _substituted(hint: Any, given: Mapping[Any, Any]) -> Any:
+    """Return a generic annotation with its type variables replaced."""
+    if isinstance(hint, TypeVar):
+        return given.get(hint, hint)
+    parameters = getattr(hint, "__parameters__", ())
+    if not given or not parameters or isinstance(hint, type):
+        return hint
+    return hint[tuple(given.get(parameter, parameter) for parameter in parameters)]
+
+
+# --- TypedDict before Python 3.12 ------------------------------------------------------------
+
+
+def _is_old_typed_dict(cls: type) -> bool:
+    return sys.version_info < (3, 12) and is_typeddict(cls) and type(cls).__module__ == "typing"
+
+
+def _rebuilt(cls: Any, hints: Mapping[str, Any]) -> Any:
+    """Return a TypedDict as one of `typing_extensions`, the only one pydantic reads on 3.11."""
+    members = {}
+    for name, hint in hints.items():
+        inner = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+        is_marked = get_origin(inner) in (Required, NotRequired)
+        is_required = is_marked or name in cls.__required_keys__
+        members[name] = hint if is_required else NotRequired[hint]
+    make: Any = TypedDict  # type checkers expect a literal
+    rebuilt = make(cls.__name__, members)
+    for name in ("__doc__", "__module__", "__qualname__", "__pydantic_config__"):
+        if hasattr(cls, name):
+            setattr(rebuilt, name, getattr(cls, name))
+    return rebuilt
+
+
+def _hook_of(replacement: Any) -> Callable[[Any, Any, GetCoreSchemaHandler], CoreSchema]:
+    return lambda cls, source, handler: handler.generate_schema(replacement)

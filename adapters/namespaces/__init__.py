@@ -10,17 +10,21 @@ __all__ = [
     "DUTIES",
     "TABLE",
     "Answer",
+    "Audio",
     "Call",
     "CallError",
     "ConfigurationError",
     "Context",
     "Create",
     "Event",
+    "File",
     "IllegalTransition",
+    "Image",
     "LimitExceeded",
     "Limits",
     "NotFound",
     "Outcome",
+    "ResourceLink",
     "Runtime",
     "RuntimeConfig",
     "State",
@@ -54,6 +58,7 @@ if TYPE_CHECKING:
         start_runtime,
     )
     from taskmachine.adapters.server.serving import serve
+    from taskmachine.adapters.tools.content import Audio, File, Image, ResourceLink, ToolResult
     from taskmachine.adapters.tools.context import (
         Answer,
         Context,
@@ -62,7 +67,7 @@ if TYPE_CHECKING:
         sampling,
         url,
     )
-    from taskmachine.adapters.tools.registry import CallError, ToolError, ToolResult, Tools
+    from taskmachine.adapters.tools.registry import CallError, ToolError, Tools
     from taskmachine.protocol.operations import Create
     from taskmachine.statemachine import (
         DUTIES,
@@ -89,8 +94,9 @@ else:
         "adapters.runtime.limits": "Limits",
         "adapters.runtime.runtime": "Runtime RuntimeConfig open_runtime start_runtime",
         "adapters.server.serving": "serve",
+        "adapters.tools.content": "Audio File Image ResourceLink ToolResult",
         "adapters.tools.context": "Answer Context SyncContext form sampling url",
-        "adapters.tools.registry": "CallError ToolError ToolResult Tools",
+        "adapters.tools.registry": "CallError ToolError Tools",
         "protocol.operations": "Create",
         "statemachine": "DUTIES TABLE Call ConfigurationError Event IllegalTransition LimitExceeded"
         " NotFound Outcome State Task TaskmachineError Times lifecycle",

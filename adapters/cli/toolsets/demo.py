@@ -3,7 +3,7 @@
 import asyncio
 from typing import Annotated, Final
 
-from msgspec import Meta
+from pydantic import Field
 
 from taskmachine.adapters.tools.context import Context, form, sampling
 from taskmachine.adapters.tools.registry import ToolError, Tools
@@ -31,9 +31,9 @@ async def greet(name: str) -> str:
 @TOOLS.task(timeout=3_600, immediate="Counting; poll the task for its progress.")
 async def count(
     ctx: Context,
-    to: Annotated[int, Meta(ge=1, le=100_000, description="the last number")] = 10,
+    to: Annotated[int, Field(ge=1, le=100_000, description="the last number")] = 10,
     pause_ms: Annotated[
-        int, Meta(ge=0, le=60_000, description="milliseconds before each number")
+        int, Field(ge=0, le=60_000, description="milliseconds before each number")
     ] = 500,
 ) -> dict[str, int]:
     """Count slowly from one to a number and report progress."""
@@ -46,7 +46,7 @@ async def count(
 
 @TOOLS.task(timeout=60, immediate="The deployment is waiting for confirmation.")
 async def deploy(
-    version: Annotated[str, Meta(min_length=1, max_length=40, description="as in 1.4.2")],
+    version: Annotated[str, Field(min_length=1, max_length=40, description="as in 1.4.2")],
     ctx: Context,
 ) -> str:
     """Pretend to deploy a version after a person has confirmed it in a form."""
@@ -60,7 +60,7 @@ async def deploy(
 
 
 @TOOLS.task(timeout=120)
-async def sample(topic: Annotated[str, Meta(min_length=1, max_length=200)], ctx: Context) -> str:
+async def sample(topic: Annotated[str, Field(min_length=1, max_length=200)], ctx: Context) -> str:
     """Have the client's model write a sentence about a topic."""
     asked = {"type": "text", "text": f"Write one sentence about {topic}."}
     said = await ctx.ask(

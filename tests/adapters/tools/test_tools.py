@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 import pytest
 
+from taskmachine.adapters.tools.content import ToolResult
 from taskmachine.adapters.tools.context import (
     Context,
     Parked,
@@ -20,7 +21,7 @@ from taskmachine.adapters.tools.context import (
     url,
 )
 from taskmachine.adapters.tools.errors import Gone
-from taskmachine.adapters.tools.registry import CallError, Threads, ToolError, ToolResult, Tools
+from taskmachine.adapters.tools.registry import CallError, Threads, ToolError, Tools
 from taskmachine.statemachine import (
     Cause,
     ConfigurationError,

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from taskmachine.adapters.tools.blame import blaming
 from taskmachine.adapters.tools.json_schemas import has_ambiguous_recursion, schema_of
 from taskmachine.adapters.tools.problems import problems_of, wrong_members
-from taskmachine.adapters.tools.type_adapters import prepare, refusing
+from taskmachine.adapters.tools.type_adapters import prepare, refusing, shown
 from taskmachine.protocol.jsonrpc import json_type
 from taskmachine.protocol.jsonvalue import JSONObject, decode_json
 from taskmachine.statemachine import ConfigurationError
@@ -69,7 +69,7 @@ def arguments_of(parameters: Sequence[Parameter], context: str | None) -> Argume
     except ConfigurationError:
         for parameter in parameters:
             with blaming(f"parameter '{parameter.name}'"):
-                _read([parameter], inspect.formatannotation(parameter.annotation))
+                _read([parameter], shown(parameter.annotation))
         raise
     is_ambiguous = has_ambiguous_recursion(schema)
     return Arguments(schema, adapter, context, MAX_AMBIGUOUS_DEPTH if is_ambiguous else None)

@@ -25,8 +25,9 @@ def home_of(function: Any) -> Any:
     while hasattr(function, "__wrapped__") or isinstance(function, functools.partial):
         is_partial = isinstance(function, functools.partial)
         function = function.func if is_partial else function.__wrapped__
-    is_object = callable(function) and not hasattr(function, "__code__")
-    return function.__call__ if is_object else function
+    if isinstance(function, type) or hasattr(function, "__code__"):
+        return function
+    return function.__call__ if callable(function) else function
 
 
 def name_of(function: Any) -> str:

@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 MAX_FILE: Final = MAX_BYTES // 2
-"""Size limit of a file; with the limit of a result, which applies to the base64 text as well."""
+"""Size limit of a file, which fits into a result as base64."""
 
 _BLOCKS: Final = {
     "text": "text",

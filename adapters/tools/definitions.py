@@ -9,7 +9,29 @@ from taskmachine.adapters.tools.blame import blaming
 from taskmachine.protocol.jsonvalue import JSONObject, encode_json
 from taskmachine.statemachine import ConfigurationError
 
-__all__ = ["check_known", "check_name", "details_of"]
+__all__ = ["check_name", "check_options", "details_of"]
+
+_TEXT: Final = (str, "a text")
+_SECONDS: Final = ((int, float), "a number of seconds")
+_OBJECT: Final = (Mapping, "an object")
+_SWITCH: Final = (bool, "True or False")
+_OPTIONS: Final[Mapping[str, tuple[Any, str]]] = {
+    "description": _TEXT,
+    "title": _TEXT,
+    "annotations": (object, ""),
+    "icons": (list | tuple, "a list of objects"),
+    "meta": _OBJECT,
+    "tags": (list | tuple | set | frozenset, 'several texts, as in ["admin"]'),
+    "support": _TEXT,
+    "timeout": _SECONDS,
+    "retry": _SWITCH,
+    "poll_interval": _SECONDS,
+    "immediate": _TEXT,
+    "priority": _TEXT,
+    "first": _OBJECT,
+    "parks": _SWITCH,
+    "schema": _OBJECT,
+}
 
 TAGS: Final = "taskmachine/tags"
 
@@ -38,9 +60,9 @@ def details_of(
     tags: Iterable[str] | None,
 ) -> JSONObject:
     """Return the optional members of a tool's definition."""
-    if isinstance(tags, str):
-        raise ConfigurationError(f'tags must be several texts, as in tags=["{tags}"]')
     shown = {**(meta or {}), **({TAGS: sorted(tags)} if tags else {})}
+    if not all(isinstance(text, str) for text in (*shown, *shown.get(TAGS, ()))):
+        raise ConfigurationError("tags, and the keys of meta, must be texts")
     with blaming("annotations"):
         hints = _members(annotations or {}, (*_HINTS, "title"))
         for name in _HINTS:
@@ -57,7 +79,16 @@ def details_of(
     return details
 
 
-def check_known(names: Iterable[str], known: Collection[str]) -> None:
+def check_options(options: Mapping[str, Any]) -> None:
+    """Raise ConfigurationError if an option is not known, or of another type."""
+    _check_known(options, _OPTIONS)
+    for name, value in options.items():
+        types, words = _OPTIONS[name]
+        if value is not None and not isinstance(value, types):
+            raise ConfigurationError(f"{name} must be {words}, got {type(value).__name__}")
+
+
+def _check_known(names: Iterable[str], known: Collection[str]) -> None:
     """Raise ConfigurationError if a name is not known, with the nearest one that is."""
     for name in names:
         if name not in known:
@@ -80,5 +111,5 @@ def _members(given: Any, known: Collection[str]) -> JSONObject:
     if not isinstance(given, Mapping):
         raise ConfigurationError(f"must be an object, got {type(given).__name__}")
     members = {re.sub("_(.)", lambda m: m[1].upper(), name): given[name] for name in given}
-    check_known(members, known)
+    _check_known(members, known)
     return members

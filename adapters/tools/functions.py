@@ -29,6 +29,7 @@ def signature_of(
 
     `descriptions` are for parameters whose annotations have none.
     """
+    _check_form(function)
     parameters, returned = _annotations(function)
     contexts = [
         name
@@ -50,6 +51,14 @@ def signature_of(
     return Signature(arguments.schema, results.schema, context, arguments.read, results.write)
 
 
+def _check_form(function: Callable[..., Any]) -> None:
+    home = home_of(function)
+    if inspect.isclass(function):
+        raise ConfigurationError("is a class; use a function")
+    if inspect.isgeneratorfunction(home) or inspect.isasyncgenfunction(home):
+        raise ConfigurationError("is a generator, which would run after the call; return a list")
+
+
 # --- annotations -----------------------------------------------------------------------------
 
 
@@ -67,6 +76,8 @@ def _annotations(function: Callable[..., Any]) -> tuple[dict[str, Parameter], An
                 raise ConfigurationError("is positional-only, but arguments are passed by name")
             if parameter.kind is Parameter.VAR_POSITIONAL:
                 raise ConfigurationError("takes positional arguments, but they are passed by name")
+            if name in ("self", "cls") and parameter.annotation is Parameter.empty:
+                raise ConfigurationError("has no object; register a bound method")
             parameters[name] = parameter.replace(
                 annotation=_resolved(parameter.annotation, namespace)
             )
@@ -80,6 +91,8 @@ def _resolved(annotation: Any, namespace: dict[str, Any]) -> Any:
     holder = SimpleNamespace(__annotations__={"it": annotation})
     try:
         hint = get_type_hints(holder, namespace, include_extras=True)["it"]
+    except NameError as error:
+        raise ConfigurationError(f"{error}; define or import it at the top of the module") from None
     except Exception as error:  # noqa: BLE001  an annotation may be any expression
         raise ConfigurationError(f"cannot resolve {annotation!r:.80}: {error}") from None
     if get_origin(hint) is Annotated:  # a text is the description, as in FastMCP
@@ -94,4 +107,8 @@ def _takes(hint: Any, context_types: tuple[type, ...]) -> bool:
     if origin in (Annotated, Union, UnionType):
         return any(_takes(arg, context_types) for arg in get_args(hint))
     cls = origin or hint
-    return isinstance(cls, type) and issubclass(cls, context_types)
+    if not isinstance(cls, type):
+        return False
+    if cls.__name__ == "Context" and cls.__module__.partition(".")[0] in ("fastmcp", "mcp"):
+        raise ConfigurationError(f"takes the Context of {cls.__module__}; use taskmachine.Context")
+    return issubclass(cls, context_types)

@@ -1,11 +1,12 @@
 """JSON schemas (2020-12) from type adapters, without the titles that repeat names."""
 
 from collections.abc import Iterator, Mapping
+from math import isfinite
 from typing import Any, Final
 
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaWarningKind
-from pydantic_core import core_schema
+from pydantic_core import PydanticSerializationError, core_schema
 
 from taskmachine.adapters.tools.type_adapters import refusing
 from taskmachine.protocol.jsonvalue import JSONObject
@@ -89,6 +90,11 @@ class _Compact(GenerateJsonSchema):
 
     def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> JSONObject:
         return _untitled(super().typed_dict_schema(schema), schema)
+
+    def encode_default(self, dft: Any) -> Any:
+        if isinstance(dft, float) and not isfinite(dft):
+            raise PydanticSerializationError("not JSON")  # this leaves it out
+        return super().encode_default(dft)
 
     def emit_warning(self, kind: JsonSchemaWarningKind, detail: str) -> None:
         """Leave out a default that is not JSON, without a warning."""

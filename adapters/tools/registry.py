@@ -24,7 +24,7 @@ import attrs
 
 from taskmachine.adapters.tools.blame import blaming, home_of, line_of, name_of
 from taskmachine.adapters.tools.context import Context, Request, SyncContext, questions_of
-from taskmachine.adapters.tools.definitions import check_known, check_name, details_of
+from taskmachine.adapters.tools.definitions import check_name, check_options, details_of
 from taskmachine.adapters.tools.docstrings import descriptions_of
 from taskmachine.adapters.tools.errors import CannotAsk, Gone
 from taskmachine.adapters.tools.signatures import Signature
@@ -61,6 +61,9 @@ log: Final = logging.getLogger("taskmachine")
 
 Priority = Literal["low", "normal", "high"]
 """Orders the tasks of one owner; it does not affect other owners."""
+
+MAX_RESULT: Final = MAX_BYTES * 3 // 4
+"""Size limit of a result, which must fit into a message; most hold their data twice."""
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -259,8 +262,8 @@ class Tools(Mapping[str, Tool]):
 def outcome_of(result: JSONObject) -> Outcome:
     """Return the outcome of a call with this result; ValueError if not JSON or too large."""
     encoded = encode_json(result)
-    if len(encoded) > MAX_BYTES // 2:  # it must fit into a message
-        raise ValueError(f"the result has {len(encoded)} bytes; the limit is {MAX_BYTES // 2}")
+    if len(encoded) > MAX_RESULT:
+        raise ValueError(f"the result has {len(encoded)} bytes; the limit is {MAX_RESULT}")
     if encoded.count(b"[") + encoded.count(b"{") > MAX_DEPTH:
         decode_json(encoded)  # raises if it is nested too deeply
     return Outcome.of_result(encoded, is_error=bool(result.get("isError")))
@@ -270,15 +273,18 @@ def _tool_of(function: Any, name: str | None, options: Options) -> Tool:
     # Here, as pydantic takes a fifth of the time to start, and clients have no tools.
     from taskmachine.adapters.tools.functions import signature_of
 
+    if not callable(function):
+        raise ConfigurationError(f"a tool must be a function, got {function!r:.80}")
     with blaming(line_of(function)):
         name = check_name(name_of(function) if name is None else name)
         with blaming(f"tool '{name}'"):
-            check_known(options, Options.__annotations__)
+            check_options(options)
             description, parameters = descriptions_of(function)
             signature = signature_of(function, (Context, SyncContext), parameters)
             schema = options.get("schema")
             if schema is not None:
-                signature = attrs.evolve(signature, input_schema=_checked(schema))
+                signature = attrs.evolve(signature, input_schema=schema)
+            _check_schema(signature.input_schema)
             poll_interval = options.get("poll_interval")
             return Tool(
                 name,
@@ -303,14 +309,13 @@ def _tool_of(function: Any, name: str | None, options: Options) -> Tool:
             )
 
 
-def _checked(schema: JSONObject) -> JSONObject:
+def _check_schema(schema: JSONObject) -> None:
     if schema.get("type") != "object":
         raise ConfigurationError('schema must have the type "object"')
     try:
         mirrored_parameters(schema)
     except ValueError as error:
-        raise ConfigurationError(f"schema: {error}") from None
-    return schema
+        raise ConfigurationError(str(error)) from None
 
 
 def _one_of(option: str, value: Any, choices: Any) -> Any:

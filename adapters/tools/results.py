@@ -6,6 +6,7 @@ and lists of anything declare nothing.
 
 import base64
 from collections.abc import Mapping, Sequence
+from dataclasses import is_dataclass
 from math import isfinite
 from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
@@ -16,7 +17,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from taskmachine.adapters.tools.content import ToolResult, block_of, is_block, is_content
 from taskmachine.adapters.tools.json_schemas import schema_of
 from taskmachine.adapters.tools.problems import problems_of
-from taskmachine.adapters.tools.type_adapters import adapter_of
+from taskmachine.adapters.tools.type_adapters import adapter_of, refusing, shown
 from taskmachine.protocol.jsonvalue import JSONObject, encode_json
 from taskmachine.statemachine import ConfigurationError
 
@@ -76,7 +77,7 @@ def results_of(hint: Any) -> Results:
         if model is None:
             raise
         adapter = adapter_of(model)
-    schema = schema_of(adapter, "the result", "serialization")
+    schema = schema_of(adapter, shown(hint), "serialization")
     if schema.get("type") == "object":
         return Results(schema, adapter)
     definitions = {"$defs": schema.pop("$defs")} if "$defs" in schema else {}
@@ -86,14 +87,16 @@ def results_of(hint: Any) -> Results:
 
 def _model_of(hint: Any) -> Any:
     """Return a model of a class that has only annotations, as the official SDK does, or None."""
-    hints = get_type_hints(hint, include_extras=True) if isinstance(hint, type) else {}
+    is_read = not isinstance(hint, type) or attrs.has(hint) or is_dataclass(hint)
+    hints = {} if is_read else get_type_hints(hint, include_extras=True)
     fields: dict[str, Any] = {
         name: (hints[name], getattr(hint, name)) if hasattr(hint, name) else hints[name]
         for name in hints
         if not name.startswith("_")
     }
     config = ConfigDict(from_attributes=True)
-    return create_model(hint.__name__, __config__=config, **fields) if fields else None
+    with refusing(shown(hint)):
+        return create_model(hint.__name__, __config__=config, **fields) if fields else None
 
 
 def _is_declared(hint: Any) -> bool:

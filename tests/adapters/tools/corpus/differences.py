@@ -144,4 +144,7 @@ _differ("mcp", _WRITTEN, ["output"], "returns Annotated")
 
 _differ("mcp", "The MIME type is the registered one, as in FastMCP.", ["call 0"], "returns audio")
 _differ("mcp", "The SDK has no class for files.", ["call 0"], "returns file")
-_differ("mcp", "The SDK uses up a generator before it returns it.", ["call 0"], "generator")
+
+_GENERATOR = "A generator runs after the call, without timeout; the SDK loses its items."
+_differ("fastmcp", _GENERATOR, ["registered"], "generator")
+_differ("mcp", _GENERATOR, ["registered"], "generator")

@@ -10,7 +10,7 @@ import attrs
 from pydantic import TypeAdapter, ValidationError
 
 from taskmachine.adapters.tools.blame import blaming
-from taskmachine.adapters.tools.json_schemas import has_ambiguous_recursion, schema_of
+from taskmachine.adapters.tools.json_schemas import ambiguity_of, schema_of
 from taskmachine.adapters.tools.problems import problems_of, wrong_members
 from taskmachine.adapters.tools.type_adapters import prepare, refusing, shown
 from taskmachine.protocol.jsonrpc import json_type
@@ -19,8 +19,8 @@ from taskmachine.statemachine import ConfigurationError
 
 __all__ = ["Arguments", "arguments_of"]
 
-MAX_AMBIGUOUS_DEPTH: Final = 10
-"""Pydantic tries each class of a union, so classes that contain their union take 2^depth steps."""
+MAX_ATTEMPTS: Final = 100_000
+"""Pydantic tries each class of a union: with classes that contain it, classes^depth times."""
 
 
 @attrs.frozen(eq=False)
@@ -30,7 +30,7 @@ class Arguments:
     schema: JSONObject
     _adapter: TypeAdapter[Any]
     _context: str | None
-    _max_depth: int | None
+    _ambiguity: int
 
     def read(self, arguments: Any) -> dict[str, Any]:
         """Return keyword arguments for the call; ValueError lists up to five problems.
@@ -53,8 +53,8 @@ class Arguments:
             raise ValueError(problems_of(error, "arguments", parsed)) from None
 
     def _converted(self, arguments: JSONObject) -> dict[str, Any]:
-        if self._max_depth is not None and _is_deeper(arguments, self._max_depth):
-            raise ValueError(f"arguments are nested deeper than {self._max_depth} levels")
+        if self._ambiguity > 1 and _attempts(arguments, self._ambiguity) > MAX_ATTEMPTS:
+            raise ValueError("arguments are nested too deeply for a union without a discriminator")
         values: dict[str, Any] = self._adapter.validator.validate_python(arguments)
         return values
 
@@ -71,8 +71,7 @@ def arguments_of(parameters: Sequence[Parameter], context: str | None) -> Argume
             with blaming(f"parameter '{parameter.name}'"):
                 _read([parameter], shown(parameter.annotation))
         raise
-    is_ambiguous = has_ambiguous_recursion(schema)
-    return Arguments(schema, adapter, context, MAX_AMBIGUOUS_DEPTH if is_ambiguous else None)
+    return Arguments(schema, adapter, context, ambiguity_of(schema))
 
 
 def _read(parameters: Sequence[Parameter], place: str) -> tuple[TypeAdapter[Any], JSONObject]:
@@ -114,9 +113,11 @@ def _parsed(arguments: JSONObject, error: ValidationError) -> JSONObject:
     return parsed
 
 
-def _is_deeper(value: Any, levels: int) -> bool:
+def _attempts(value: Any, ambiguity: int, factor: int = 1) -> int:
+    """Return how often pydantic reads an object at most."""
     if isinstance(value, dict):
+        factor *= ambiguity
         value = value.values()
     elif not isinstance(value, list):
-        return False
-    return levels == 0 or any(_is_deeper(part, levels - 1) for part in value)
+        return 0
+    return factor + sum(_attempts(part, ambiguity, factor) for part in value)

@@ -11,7 +11,7 @@ from pydantic_core import PydanticSerializationError, core_schema
 from taskmachine.adapters.tools.type_adapters import refusing
 from taskmachine.protocol.jsonvalue import JSONObject
 
-__all__ = ["has_ambiguous_recursion", "schema_of"]
+__all__ = ["ambiguity_of", "schema_of"]
 
 
 _DEFINITIONS: Final = "#/$defs/"
@@ -37,8 +37,8 @@ def schema_of(
     return {**schema["$defs"][ref.removeprefix(_DEFINITIONS)], **schema}
 
 
-def has_ambiguous_recursion(schema: JSONObject) -> bool:
-    """Return True if two classes of a union, without a discriminator, contain that union."""
+def ambiguity_of(schema: JSONObject) -> int:
+    """Return how many classes of one union, without a discriminator, contain that union."""
     definitions = schema.get("$defs", {})
     within = {name: _refs(definition) for name, definition in definitions.items()}
 
@@ -50,10 +50,13 @@ def has_ambiguous_recursion(schema: JSONObject) -> bool:
             ahead = set[str]().union(*(within[ref] for ref in ahead)) - seen
         return name in seen
 
-    return any(
-        sum(reaches(ref, name) for ref in choices) > 1
-        for name, definition in definitions.items()
-        for choices in _choices(definition)
+    return max(
+        (
+            sum(reaches(ref, name) for ref in choices)
+            for name, definition in definitions.items()
+            for choices in _choices(definition)
+        ),
+        default=0,
     )
 
 

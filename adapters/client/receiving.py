@@ -27,7 +27,7 @@ from taskmachine.adapters.runtime.runtime import (
 from taskmachine.adapters.stores import Caps, open_store
 from taskmachine.adapters.tools.context import Context
 from taskmachine.adapters.tools.registry import Threads, Tool, Tools
-from taskmachine.adapters.tools.signatures import signature_of
+from taskmachine.adapters.tools.signatures import Signature
 from taskmachine.adapters.transports.connection.conversation import Conversation
 from taskmachine.protocol.dialects.mcp_2025_11_25.receiver import (
     RECEIVER,
@@ -128,10 +128,6 @@ class _QuestionTool(Tool):
             return Outcome.of_result(reply.body)
         error = decode_json(reply.body)
         return Outcome.of_error(error["code"], error["message"])
-
-
-def _any_parameters(**params: Any) -> None:
-    """Accept any parameters: the dialect has already validated them."""
 
 
 def _name(method: str, owner: str) -> str:
@@ -273,7 +269,7 @@ def _question_tool(
     return _QuestionTool(
         _name(method, owner),
         answering.reply,
-        signature_of(_any_parameters, ()),
+        Signature({"type": "object"}),  # the dialect has already validated the parameters
         timeout_ms=MAX_TTL_S * 1_000,  # the TTL applies first
         poll_interval_ms=round(receiver.poll_interval * 1_000),
         method=method,

@@ -11,6 +11,7 @@ __all__ = [
     "TABLE",
     "Accepted",
     "Answer",
+    "Audio",
     "Call",
     "CallError",
     "Caller",
@@ -18,12 +19,15 @@ __all__ = [
     "Context",
     "Create",
     "Event",
+    "File",
     "IllegalTransition",
+    "Image",
     "LimitExceeded",
     "Limits",
     "NotAccepted",
     "NotFound",
     "Outcome",
+    "ResourceLink",
     "Runtime",
     "RuntimeConfig",
     "SamplingResult",
@@ -62,6 +66,7 @@ if TYPE_CHECKING:
         start_runtime,
     )
     from taskmachine.adapters.server.serving import serve
+    from taskmachine.adapters.tools.content import Audio, File, Image, ResourceLink, ToolResult
     from taskmachine.adapters.tools.context import Context, SyncContext
     from taskmachine.adapters.tools.questions import (
         Accepted,
@@ -72,7 +77,7 @@ if TYPE_CHECKING:
         form,
         url,
     )
-    from taskmachine.adapters.tools.registry import CallError, ToolError, ToolResult
+    from taskmachine.adapters.tools.registry import CallError, ToolError
     from taskmachine.adapters.tools.sampling import SamplingResult, UnfitReply, sampling
     from taskmachine.protocol.caller import Caller
     from taskmachine.protocol.operations import Create
@@ -102,10 +107,11 @@ else:
         "adapters.runtime.limits": "Limits",
         "adapters.runtime.runtime": "Runtime RuntimeConfig open_runtime start_runtime",
         "adapters.server.serving": "serve",
+        "adapters.tools.content": "Audio File Image ResourceLink ToolResult",
         "adapters.tools.context": "Context SyncContext",
         "adapters.tools.questions": "Accepted Answer NotAccepted choose confirm form url",
         "adapters.tools.sampling": "SamplingResult UnfitReply sampling",
-        "adapters.tools.registry": "CallError ToolError ToolResult",
+        "adapters.tools.registry": "CallError ToolError",
         "protocol.caller": "Caller",
         "protocol.operations": "Create",
         "statemachine": "DUTIES TABLE Call ConfigurationError Event IllegalTransition LimitExceeded"

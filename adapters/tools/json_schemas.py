@@ -1,16 +1,20 @@
 """JSON schemas (2020-12) from type adapters, without the titles that repeat names."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from math import isfinite
+from typing import Any, Final
 
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaWarningKind
-from pydantic_core import core_schema
+from pydantic_core import PydanticSerializationError, core_schema
 
 from taskmachine.adapters.tools.type_adapters import refusing
 from taskmachine.protocol.jsonvalue import JSONObject
 
-__all__ = ["schema_of"]
+__all__ = ["ambiguity_of", "schema_of"]
+
+
+_DEFINITIONS: Final = "#/$defs/"
 
 
 def schema_of(
@@ -30,7 +34,51 @@ def schema_of(
     if ref is None:
         return schema
     # MCP requires `type` at the top level.
-    return {**schema["$defs"][ref.removeprefix("#/$defs/")], **schema}
+    return {**schema["$defs"][ref.removeprefix(_DEFINITIONS)], **schema}
+
+
+def ambiguity_of(schema: JSONObject) -> int:
+    """Return how many classes of one union, without a discriminator, contain that union."""
+    definitions = schema.get("$defs", {})
+    within = {name: _refs(definition) for name, definition in definitions.items()}
+
+    def reaches(start: str, name: str) -> bool:
+        seen: set[str] = set()
+        ahead = {start}
+        while ahead:
+            seen |= ahead
+            ahead = set[str]().union(*(within[ref] for ref in ahead)) - seen
+        return name in seen
+
+    return max(
+        (
+            sum(reaches(ref, name) for ref in choices)
+            for name, definition in definitions.items()
+            for choices in _choices(definition)
+        ),
+        default=0,
+    )
+
+
+def _nodes(schema: Any) -> Iterator[JSONObject]:
+    if isinstance(schema, dict):
+        yield schema
+    parts = schema.values() if isinstance(schema, dict) else schema
+    if isinstance(schema, dict | list):
+        for part in parts:
+            yield from _nodes(part)
+
+
+def _refs(schema: Any) -> set[str]:
+    found = (node.get("$ref") for node in _nodes(schema))
+    return {ref.removeprefix(_DEFINITIONS) for ref in found if isinstance(ref, str)}
+
+
+def _choices(schema: Any) -> Iterator[list[str]]:
+    """Yield the classes of each union that has no discriminator."""
+    for node in _nodes(schema):
+        if isinstance(node.get("anyOf"), list):
+            yield [*_refs([choice for choice in node["anyOf"] if "$ref" in choice])]
 
 
 class _Compact(GenerateJsonSchema):
@@ -45,6 +93,11 @@ class _Compact(GenerateJsonSchema):
 
     def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> JSONObject:
         return _untitled(super().typed_dict_schema(schema), schema)
+
+    def encode_default(self, dft: Any) -> Any:
+        if isinstance(dft, float) and not isfinite(dft):
+            raise PydanticSerializationError("not JSON")  # this leaves it out
+        return super().encode_default(dft)
 
     def emit_warning(self, kind: JsonSchemaWarningKind, detail: str) -> None:
         """Leave out a default that is not JSON, without a warning."""

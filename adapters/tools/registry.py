@@ -16,22 +16,30 @@ import contextvars
 import inspect
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Any, Final, Literal, TypeVar, get_args
+from typing import Any, Final, Literal, TypedDict, TypeVar, Unpack, get_args, overload
 
 import attrs
 
+from taskmachine.adapters.tools.blame import blaming, home_of, line_of, name_of
 from taskmachine.adapters.tools.context import Context, SyncContext
+from taskmachine.adapters.tools.definitions import check_name, check_options, details_of
+from taskmachine.adapters.tools.docstrings import descriptions_of
 from taskmachine.adapters.tools.errors import CannotAsk, Gone
 from taskmachine.adapters.tools.lifespan import LifespanFunction, check_lifespan
-from taskmachine.adapters.tools.plain_json import to_json
 from taskmachine.adapters.tools.questions import Request, questions_of
-from taskmachine.adapters.tools.signatures import Signature, signature_of
+from taskmachine.adapters.tools.signatures import Signature
 from taskmachine.protocol.dialects.dialect import TaskSupport
 from taskmachine.protocol.dialects.mcp_2026_07_28.headers import mirrored_parameters
 from taskmachine.protocol.jsonrpc import INTERNAL_ERROR
-from taskmachine.protocol.jsonvalue import MAX_BYTES, JSONObject, decode_json, encode_json
+from taskmachine.protocol.jsonvalue import (
+    MAX_BYTES,
+    MAX_DEPTH,
+    JSONObject,
+    decode_json,
+    encode_json,
+)
 from taskmachine.protocol.offer import Tool as OfferedTool
 from taskmachine.statemachine import (
     ConfigurationError,
@@ -47,7 +55,6 @@ __all__ = [
     "Threads",
     "Tool",
     "ToolError",
-    "ToolResult",
     "Tools",
     "outcome_of",
 ]
@@ -56,6 +63,9 @@ log: Final = logging.getLogger("taskmachine")
 
 Priority = Literal["low", "normal", "high"]
 """Orders the tasks of one owner; it does not affect other owners."""
+
+MAX_RESULT: Final = MAX_BYTES * 3 // 4
+"""Size limit of a result, which must fit into a message; most hold their data twice."""
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -75,16 +85,6 @@ class CallError(Exception):
 
 
 @attrs.frozen
-class ToolResult:
-    """A result that a tool specifies exactly; other return values are wrapped."""
-
-    content: list[JSONObject] = attrs.field(factory=list)
-    structured: JSONObject | None = None
-    is_error: bool = False
-    meta: JSONObject | None = None
-
-
-@attrs.frozen
 class Tool:
     """A tool: its name, its signature and its options."""
 
@@ -100,11 +100,14 @@ class Tool:
     priority: Priority = "normal"
     first: tuple[Question, ...] = ()
     parks: bool = False
+    details: Mapping[str, Any] = attrs.field(factory=dict)
+    """Further members of its definition, such as its title and annotations."""
 
     @cached_property
     def is_coroutine(self) -> bool:
         """True if it runs on the event loop, False if in a thread."""
-        return inspect.iscoroutinefunction(self.function)
+        function = home_of(self.function)
+        return any(map(inspect.iscoroutinefunction, (self.function, function)))
 
     @property
     def offered(self) -> OfferedTool:
@@ -114,6 +117,7 @@ class Tool:
             definition["description"] = self.description
         if self.signature.output_schema is not None:
             definition["outputSchema"] = self.signature.output_schema
+        definition.update(self.details)
         return OfferedTool(definition, self.support, self.immediate, self.first)
 
     async def run(
@@ -129,15 +133,7 @@ class Tool:
         cancelled, has parked, has lost its task (`Gone`), or could not ask (`CannotAsk`).
         """
         try:
-            values = self.signature.read(decode_json(arguments))
-        except ValueError as error:  # a result, so that the model can correct its arguments
-            return _error_result(f"Invalid arguments for tool '{self.name}': {error}")
-        try:
-            returned = await self._call(values, context, threads)
-        except ToolError as error:
-            return _error_result(str(error))
-        except CallError as error:
-            return self._error(error)
+            return await self._run(arguments, context, threads)
         except (CannotAsk, Gone):
             raise
         except TaskmachineError as error:  # raised by the context; its message may be disclosed
@@ -147,8 +143,20 @@ class Tool:
             log.exception("tool '%s' raised", self.name)
             raised(error)
             return Outcome.of_error(INTERNAL_ERROR, f"Tool '{self.name}' failed")
+
+    async def _run(self, arguments: bytes, context: Context, threads: "Threads") -> Outcome:
         try:
-            return self._result(returned)
+            values = self.signature.read(decode_json(arguments))
+        except ValueError as error:  # a result, so that the model can correct its arguments
+            return _error_result(f"Invalid arguments for tool '{self.name}': {error}")
+        try:
+            returned = await self._call(values, context, threads)
+        except ToolError as error:
+            return _error_result(str(error))
+        except CallError as error:
+            return self._error(error)
+        try:
+            return outcome_of(self.signature.write(returned))
         except ValueError as error:
             log.error("tool '%s' returned an invalid result: %s", self.name, error)
             return Outcome.of_error(
@@ -165,37 +173,33 @@ class Tool:
             values[parameter] = SyncContext(context, asyncio.get_running_loop())
         return await threads.run(lambda: self.function(**values), self.name)
 
-    def _result(self, returned: Any) -> Outcome:
-        if not isinstance(returned, ToolResult):
-            return outcome_of(self._wrapped(returned))
-        if returned.structured is not None and not returned.is_error:
-            self.signature.write(returned.structured)  # raises if it violates the output schema
-        result: JSONObject = {"content": returned.content}
-        if returned.structured is not None:
-            result["structuredContent"] = returned.structured
-        if returned.is_error:
-            result["isError"] = True
-        if returned.meta is not None:
-            result["_meta"] = returned.meta
-        return outcome_of(to_json(result))
-
-    def _wrapped(self, returned: Any) -> JSONObject:
-        value = self.signature.write(returned)
-        if value is None:
-            return {"content": []}
-        text = value if isinstance(value, str) else encode_json(value).decode()
-        result: JSONObject = {"content": [{"type": "text", "text": text}]}
-        if isinstance(value, dict):
-            result["structuredContent"] = value
-        return result
-
     def _error(self, error: CallError) -> Outcome:
         try:
-            data = None if error.data is None else encode_json(to_json(error.data, "data"))
-        except ValueError:
+            data = None if error.data is None else encode_json(error.data)
+        except (TypeError, ValueError):
             log.error("tool '%s' raised a CallError whose data is not JSON", self.name)
             data = None
         return Outcome.of_error(error.code, error.message, data)
+
+
+class Options(TypedDict, total=False):
+    """The options of a tool, see `Tools.task`."""
+
+    description: str | None
+    title: str | None
+    annotations: Mapping[str, Any] | None
+    icons: Iterable[Mapping[str, Any]] | None
+    meta: Mapping[str, Any] | None
+    tags: Iterable[str] | None
+    support: TaskSupport
+    timeout: float
+    retry: bool
+    poll_interval: float | None
+    immediate: str | None
+    priority: Priority
+    first: Mapping[str, Request[Any]] | None
+    parks: bool
+    schema: JSONObject | None
 
 
 class Tools(Mapping[str, Tool]):
@@ -211,57 +215,45 @@ class Tools(Mapping[str, Tool]):
         self.lifespan = lifespan
         self._tools: dict[str, Tool] = {}
 
-    def task(
-        self,
-        name: str | None = None,
-        *,
-        description: str | None = None,
-        support: TaskSupport = "optional",
-        timeout: float = 300,
-        retry: bool = True,
-        poll_interval: float | None = None,
-        immediate: str | None = None,
-        priority: Priority = "normal",
-        first: Mapping[str, Request[Any]] | None = None,
-        parks: bool = False,
-        schema: JSONObject | None = None,
-    ) -> Callable[[_F], _F]:
-        """Register a function as a tool.  `timeout` and `poll_interval` are in seconds.
+    @overload
+    def task(self, name: _F, /) -> _F: ...
 
-        `retry`: the function may run again if its worker is lost.  `immediate`: an immediate
-        response for the model when a call becomes a task.  `first`: questions that are asked before
-        the task exists, where the wire supports it; the function asks the same under the same keys
-        and gets the stored answers.  `parks`: the function ends where it asks and runs again with
-        the answers, instead of waiting.  `schema`: shown instead of the schema derived from the
-        annotations, by which arguments are still checked.  `ConfigurationError` if the function
-        cannot be a tool.
+    @overload
+    def task(self, name: str | None = None, **options: Unpack[Options]) -> Callable[[_F], _F]: ...
+
+    def task(self, name: Any = None, **options: Any) -> Any:
+        """Register a function as a tool: `@tools.task`, or with options `@tools.task(...)`.
+
+        `name` and `description` are by default those of the function.  `title`, `annotations` (such
+        as `{"readOnlyHint": True}`), `icons`, `meta` and `tags` are shown to clients.  `support`
+        says whether a call may, must or must not be a task.  `timeout` and `poll_interval` are in
+        seconds.  `retry`: the function may run again if its worker is lost.  `immediate`: an
+        immediate response for the model when a call becomes a task.  `first`: questions that are
+        asked before the task exists, where the wire supports it; the function asks the same under
+        the same keys and gets the stored answers.  `parks`: the function ends where it asks and
+        runs again with the answers, instead of waiting.  `schema`: shown instead of the schema
+        derived from the annotations, by which arguments are still checked.  `ConfigurationError` if
+        the function cannot be a tool.
         """
+        if callable(name):
+            self.add(name, **options)
+            return name
 
         def register(function: _F) -> _F:
-            signature = signature_of(function, (Context, SyncContext), (ToolResult,))
-            if schema is not None:
-                signature = attrs.evolve(signature, input_schema=_checked(schema))
-            tool = Tool(
-                name or function.__name__,
-                function,
-                signature,
-                description or inspect.getdoc(function),
-                _one_of("support", support, TaskSupport),
-                _milliseconds("timeout", timeout),
-                retry,
-                None if poll_interval is None else _milliseconds("poll_interval", poll_interval),
-                immediate,
-                _one_of("priority", priority, Priority),
-                questions_of(first or {}),
-                parks,
-            )
-            self.add(tool)
+            self.add(function, name, **options)
             return function
 
         return register
 
-    def add(self, tool: Tool) -> None:
-        """Register a tool; ConfigurationError if its name is taken."""
+    def add(
+        self,
+        tool: Tool | Callable[..., Any],
+        name: str | None = None,
+        **options: Unpack[Options],
+    ) -> None:
+        """Register a function as `task` does, or a tool that exists already."""
+        if not isinstance(tool, Tool):
+            tool = _tool_of(tool, name, options)
         if tool.name in self._tools:
             raise ConfigurationError(f"a tool '{tool.name}' is already registered")
         self._tools[tool.name] = tool
@@ -279,19 +271,60 @@ class Tools(Mapping[str, Tool]):
 def outcome_of(result: JSONObject) -> Outcome:
     """Return the outcome of a call with this result; ValueError if not JSON or too large."""
     encoded = encode_json(result)
-    if len(encoded) > MAX_BYTES // 2:  # it must fit into a message
-        raise ValueError(f"the result has {len(encoded)} bytes; the limit is {MAX_BYTES // 2}")
+    if len(encoded) > MAX_RESULT:
+        raise ValueError(f"the result has {len(encoded)} bytes; the limit is {MAX_RESULT}")
+    if encoded.count(b"[") + encoded.count(b"{") > MAX_DEPTH:
+        decode_json(encoded)  # raises if it is nested too deeply
     return Outcome.of_result(encoded, is_error=bool(result.get("isError")))
 
 
-def _checked(schema: JSONObject) -> JSONObject:
+def _tool_of(function: Any, name: str | None, options: Options) -> Tool:
+    # Here, as pydantic takes a fifth of the time to start, and clients have no tools.
+    from taskmachine.adapters.tools.functions import signature_of
+
+    if not callable(function):
+        raise ConfigurationError(f"a tool must be a function, got {function!r:.80}")
+    with blaming(line_of(function)):
+        name = check_name(name_of(function) if name is None else name)
+        with blaming(f"tool '{name}'"):
+            check_options(options)
+            description, parameters = descriptions_of(function)
+            signature = signature_of(function, (Context, SyncContext), parameters)
+            schema = options.get("schema")
+            if schema is not None:
+                signature = attrs.evolve(signature, input_schema=schema)
+            _check_schema(signature.input_schema)
+            poll_interval = options.get("poll_interval")
+            return Tool(
+                name,
+                function,
+                signature,
+                options.get("description") or description,
+                _one_of("support", options.get("support", "optional"), TaskSupport),
+                _milliseconds("timeout", options.get("timeout", 300)),
+                options.get("retry", True),
+                None if poll_interval is None else _milliseconds("poll_interval", poll_interval),
+                options.get("immediate"),
+                _one_of("priority", options.get("priority", "normal"), Priority),
+                questions_of(options.get("first") or {}),
+                options.get("parks", False),
+                details_of(
+                    options.get("title"),
+                    options.get("annotations"),
+                    options.get("icons"),
+                    options.get("meta"),
+                    options.get("tags"),
+                ),
+            )
+
+
+def _check_schema(schema: JSONObject) -> None:
     if schema.get("type") != "object":
         raise ConfigurationError('schema must have the type "object"')
     try:
         mirrored_parameters(schema)
     except ValueError as error:
-        raise ConfigurationError(f"schema: {error}") from None
-    return schema
+        raise ConfigurationError(str(error)) from None
 
 
 def _one_of(option: str, value: Any, choices: Any) -> Any:

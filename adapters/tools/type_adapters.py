@@ -9,6 +9,7 @@ that method to the attrs classes it meets.
 
 import dataclasses
 import inspect
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,14 +20,19 @@ from typing import Annotated, Any, Final, NotRequired, Required, TypeVar, get_ar
 import attrs
 import msgspec
 from pydantic import GetCoreSchemaHandler, TypeAdapter
-from pydantic.errors import PydanticUserError
+from pydantic.errors import (
+    PydanticInvalidForJsonSchema,
+    PydanticSchemaGenerationError,
+    PydanticUserError,
+)
 from pydantic_core import CoreSchema, SchemaError, core_schema
 from typing_extensions import TypedDict, get_type_hints, is_typeddict
 
 from taskmachine.statemachine import ConfigurationError
 
-__all__ = ["adapter_of", "prepare", "refusing"]
+__all__ = ["adapter_of", "prepare", "refusing", "shown"]
 
+_UNKNOWN: Final = re.compile(r"<class '([^']+)'>")
 _HOOK: Final = "__get_pydantic_core_schema__"
 _building: Final[ContextVar[frozenset[str]]] = ContextVar("building", default=frozenset())
 
@@ -42,7 +48,7 @@ def adapter_of(hint: Any) -> TypeAdapter[Any]:
 
 def _adapter_of(hint: Any) -> TypeAdapter[Any]:
     prepare(hint)
-    with refusing(inspect.formatannotation(hint)):
+    with refusing(shown(hint)):
         return TypeAdapter(hint)
 
 
@@ -54,12 +60,25 @@ def refusing(place: str) -> Iterator[None]:
     """Raise what pydantic finds wrong with a type as a ConfigurationError of one line."""
     try:
         yield
-    except (PydanticUserError, SchemaError, NameError, TypeError, ValueError) as error:
-        reason = str(error).splitlines()[0].split(". Set `arbitrary_types_allowed")[0]
-        reason = reason.replace("Unable to generate pydantic-core schema for", "no schema for")
+    except (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema) as error:
+        found = _UNKNOWN.search(str(error))
+        part = f": {found[1]} is not" if found and found[1] != place else ""
+        hint = "use JSON types, a pydantic model, a dataclass or an attrs class"
+        raise ConfigurationError(f"{place} cannot be JSON{part}; {hint}") from None
+    except SchemaError as error:
+        reason = str(error).splitlines()[-1].strip()
+        raise ConfigurationError(f"{place} is not valid: {reason}") from None
+    except (PydanticUserError, NameError, TypeError, ValueError) as error:
+        reason = str(error).splitlines()[0]
         raise ConfigurationError(f"{place} cannot be JSON: {reason}") from None
     except RecursionError:
         raise ConfigurationError(f"{place} refers to itself; only a class can do that") from None
+
+
+def shown(hint: Any) -> str:
+    """Return an annotation as an author writes it, without its notes."""
+    bare = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    return f"{inspect.formatannotation(bare):.80}"
 
 
 def prepare(hint: Any) -> None:
@@ -85,6 +104,7 @@ def _prepare(hint: Any, seen: dict[int, Any]) -> None:
     if attrs.has(hint):
         hints = _hints(hint)
         if _HOOK not in vars(hint):
+            _check_constructor(hint)
             setattr(hint, _HOOK, classmethod(_attrs_schema))
     elif _is_old_typed_dict(hint):
         hints = _hints(hint)
@@ -105,6 +125,18 @@ def _hints(cls: type) -> dict[str, Any]:
         raise ConfigurationError(
             f"cannot resolve the annotations of {cls.__name__}: {error}"
         ) from None
+
+
+def _check_constructor(cls: Any) -> None:
+    fields = [field for field in attrs.fields(cls) if field.init]
+    required = [field for field in fields if field.default is attrs.NOTHING]
+    for given in (fields, required):
+        try:
+            inspect.signature(cls).bind(**dict.fromkeys(map(_alias, given)))
+        except TypeError as error:  # a constructor of its own
+            raise ConfigurationError(
+                f"{cls.__name__} cannot be made from its fields: {error}"
+            ) from None
 
 
 # --- attrs classes ---------------------------------------------------------------------------

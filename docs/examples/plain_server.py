@@ -12,7 +12,6 @@ import asyncio
 import sys
 from typing import Annotated
 
-from msgspec import Meta
 from pydantic import BaseModel, Field
 
 from taskmachine import Context, TaskmachineError, Tools, open_runtime
@@ -27,7 +26,7 @@ class Delivery(BaseModel):
 
 
 @tools.task(timeout=60, immediate="The order is being packed; the task shows the progress.")
-async def order(ctx: Context, items: Annotated[int, Meta(ge=1, le=100)] = 3) -> str:
+async def order(ctx: Context, items: Annotated[int, Field(ge=1, le=100)] = 3) -> str:
     """Pack some items and send them to the recipient that a person names."""
     for number in range(1, items + 1):
         await asyncio.sleep(0.1)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Annotated, Any, Final
 
 import attrs
-from msgspec import Meta
+from pydantic import Field
 
 from taskmachine.adapters.tools.context import Context
 from taskmachine.adapters.tools.questions import form
@@ -90,14 +90,14 @@ def tools(tell: Callable[[str], None]) -> Tools:
 def _offer_tasks(made: Tools) -> None:
     @made.task(poll_interval=POLL_S, schema=_HEAP)
     async def heap(
-        pebbles: Annotated[int, Meta(ge=0, le=1_000)],
-        stones: Annotated[int, Meta(ge=0, le=1_000)] = 1,
+        pebbles: Annotated[int, Field(ge=0, le=1_000)],
+        stones: Annotated[int, Field(ge=0, le=1_000)] = 1,
     ) -> dict[str, int]:
         """Put pebbles and stones on one heap."""
         return {"height": pebbles + stones}
 
     @made.task(poll_interval=RARE_S)
-    async def drift(ctx: Context, along: Annotated[str, Meta(max_length=80)] = "a river") -> str:
+    async def drift(ctx: Context, along: Annotated[str, Field(max_length=80)] = "a river") -> str:
         """Drift along something, for a while."""
         steps = round(LONGEST_S / 0.05)
         for step in range(1, steps + 1):
@@ -107,7 +107,7 @@ def _offer_tasks(made: Tools) -> None:
 
     @made.task(poll_interval=RARE_S)
     async def linger(
-        duration_seconds: Annotated[float, Meta(ge=0, le=86_400, description="how long")],
+        duration_seconds: Annotated[float, Field(ge=0, le=86_400, description="how long")],
     ) -> str:
         """Stay as long as one likes."""
         await asyncio.sleep(duration_seconds)
@@ -124,7 +124,7 @@ def _offer_tasks(made: Tools) -> None:
         raise CallError(-31_001, "The twig snapped", {"pieces": 2})
 
     @made.task(support="forbidden", schema=_GLANCE)
-    async def glance(at: Annotated[str, Meta(max_length=200)] = "the sky") -> str:
+    async def glance(at: Annotated[str, Field(max_length=200)] = "the sky") -> str:
         """Look at something."""
         return f"There is {at}."
 

@@ -134,6 +134,8 @@ CLAIMS: Final[dict[str, dict[str, list[str]]]] = {
     "docs/howto/tools.md": {
         "python": [f"{_README}::test_pages_show_the_same_tool", _LIFESPAN, _EXAMPLES],
         "py": [
+            f"{_EXCERPTS}::test_the_arguments_and_results_of_tools",
+            f"{_EXCERPTS}::test_the_arguments_and_results_of_tools",
             f"{_EXCERPTS}::test_a_tool_that_asks_in_many_ways",
             f"{_EXCERPTS}::test_a_tool_that_asks_first",
         ],

@@ -1,5 +1,7 @@
 """Excerpts, settings and transcripts of pages without a test elsewhere."""
 
+import asyncio
+import json
 import re
 import shlex
 import shutil
@@ -7,16 +9,18 @@ import subprocess
 import tomllib
 from datetime import date
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
 
+import attrs
 from pydantic import BaseModel, Field
 
 from taskmachine.adapters.conformance import profile_files
 from taskmachine.adapters.conformance.command_line import read_arguments
 from taskmachine.adapters.engines.procrastinate import opening as procrastinate
+from taskmachine.adapters.tools import content
 from taskmachine.adapters.tools.context import Context
 from taskmachine.adapters.tools.questions import form
-from taskmachine.adapters.tools.registry import Tools
+from taskmachine.adapters.tools.registry import Threads, Tools
 from taskmachine.adapters.tools.sampling import sampling
 from taskmachine.adapters.transports.rest.openapi import document
 from taskmachine.adapters.transports.settings import load_settings
@@ -97,7 +101,7 @@ def test_the_proxy_suits_the_server(tmp_path: Path) -> None:
 
 
 def test_a_tool_that_asks_in_many_ways() -> None:
-    shown, _ = blocks_of("docs/howto/tools.md", "py")
+    shown, _ = blocks_of("docs/howto/tools.md", "py", "")
     names: dict[str, Any] = {"tools": Tools(), "Context": Context, "sampling": sampling}
     names |= {"BaseModel": BaseModel, "Field": Field, "date": date}
     exec(shown.text, names)
@@ -116,11 +120,43 @@ def test_a_tool_that_asks_in_many_ways() -> None:
 
 
 def test_a_tool_that_asks_first() -> None:
-    _, shown = blocks_of("docs/howto/tools.md", "py")
+    _, shown = blocks_of("docs/howto/tools.md", "py", "")
     tools = Tools()
     exec(shown.text, {"tools": tools, "form": form, "Context": Context})
     [first] = tools["greet"].offered.first
     assert first.key == "name"
+
+
+def test_the_arguments_and_results_of_tools() -> None:
+    @attrs.frozen
+    class Guest:
+        name: str
+
+    @attrs.frozen
+    class Booking:
+        guest: str
+        city: str
+        nights: int
+
+    tools = Tools()
+    names = {**vars(content), "tools": tools, "chart": str.encode}
+    names |= {"Guest": Guest, "Booking": Booking, "Field": Field}
+    names |= {"Annotated": Annotated, "Literal": Literal}
+    for title in ("arguments", "results"):
+        [shown] = blocks_of("docs/howto/tools.md", "py", title)
+        exec(shown.text, names)
+    city = tools["book"].signature.input_schema["properties"]["city"]
+    assert city == {"type": "string", "description": "Where to stay."}
+
+    def called(name: str, arguments: bytes) -> Any:
+        context: Any = None
+        running = tools[name].run(arguments, context, Threads(1), lambda error: None)
+        return json.loads(asyncio.run(running).result or b"")
+
+    booked = called("book", b'{"city": "Bern", "guest": {"name": "Ada"}, "nights": "2"}')
+    assert booked["structuredContent"] == {"guest": "Ada", "city": "Bern", "nights": 2}
+    kinds = [block["type"] for block in called("report", b'{"month": "May"}')["content"]]
+    assert kinds == ["text", "image", "resource", "resource_link"]
 
 
 def test_an_engine_is_one_argument() -> None:

@@ -16,6 +16,7 @@ from taskmachine import (
     TABLE,
     Accepted,
     Answer,
+    Audio,
     Call,
     Caller,
     CallError,
@@ -23,12 +24,15 @@ from taskmachine import (
     Context,
     Create,
     Event,
+    File,
     IllegalTransition,
+    Image,
     LimitExceeded,
     Limits,
     NotAccepted,
     NotFound,
     Outcome,
+    ResourceLink,
     Runtime,
     RuntimeConfig,
     SamplingResult,
@@ -157,11 +161,28 @@ async def keep_their_types(ctx: Context, sync: SyncContext) -> None:
     assert_type(count(sync, 2), ToolResult)
 
 
-@tools.task()
+@tools.task
 def count(ctx: SyncContext, to: int = 3) -> ToolResult:
     if to < 0:
         raise CallError(-32602, "it cannot be negative")
     return ToolResult([{"type": "text", "text": str(to)}])
+
+
+@tools.task("draw", title="Draw", annotations={"readOnlyHint": True}, tags=["art"])
+def show(color: str) -> list[str | Image | Audio | File | ResourceLink]:
+    picture = Image(path=f"{color}.png")
+    assert_type(picture.format, str | None)
+    sound, table = Audio(data=b"", format="wav"), File(data=b"a,b", format="csv", name="table")
+    return [color, picture, sound, table, ResourceLink("https://example.org", "more")]
+
+
+tools.add(show, "paint", timeout=5)
+
+
+async def decorated(ctx: Context, blocking: SyncContext) -> None:
+    assert_type(await deploy("1.0", ctx), str)
+    assert_type(count(blocking), ToolResult)
+    assert_type(show("red"), list[str | Image | Audio | File | ResourceLink])
 
 
 # --- servers and runtimes ---------------------------------------------------------------------

@@ -9,12 +9,10 @@ from taskmachine.adapters.bridges.mcp.selection import Selection
 from taskmachine.adapters.stores import Store
 from taskmachine.adapters.tools.context import Context
 from taskmachine.adapters.tools.errors import Gone
-from taskmachine.adapters.tools.json_kinds import SCALARS
-from taskmachine.adapters.tools.plain_json import to_json
-from taskmachine.adapters.tools.registry import Threads, Tool, Tools, outcome_of
+from taskmachine.adapters.tools.registry import Threads, Tool, Tools
+from taskmachine.adapters.tools.results import to_json
 from taskmachine.adapters.tools.signatures import Signature
 from taskmachine.protocol.jsonvalue import JSONObject
-from taskmachine.statemachine import Outcome
 
 __all__ = ["BridgedTools"]
 
@@ -24,9 +22,6 @@ class BridgedTool(Tool):
 
     async def _call(self, values: dict[str, Any], context: Context, threads: Threads) -> Any:
         return await self.function(values, context)
-
-    def _result(self, returned: Any) -> Outcome:
-        return outcome_of(to_json(returned))  # 2025-11-25:result-exactly-underlying
 
 
 class BridgedTools(Tools):
@@ -52,12 +47,13 @@ class BridgedTools(Tools):
         if terms is None:
             raise KeyError(name)
         definition = self._definitions[name]
-        anything = SCALARS[Any]
         return BridgedTool(
             name,
             partial(self._run, name),
             Signature(
-                definition["inputSchema"], definition.get("outputSchema"), None, anything, None
+                definition["inputSchema"],
+                definition.get("outputSchema"),
+                write=to_json,  # 2025-11-25:result-exactly-underlying
             ),
             definition.get("description"),
             terms.support,

@@ -8,10 +8,11 @@ import asyncio
 import json
 from typing import Any, Final, Literal
 
+from taskmachine.adapters.tools.content import ToolResult
 from taskmachine.adapters.tools.context import Context
 from taskmachine.adapters.tools.errors import CannotAsk
 from taskmachine.adapters.tools.questions import Answer, Request, form
-from taskmachine.adapters.tools.registry import CallError, ToolError, ToolResult, Tools
+from taskmachine.adapters.tools.registry import CallError, ToolError, Tools
 from taskmachine.adapters.tools.sampling import SamplingResult, sampling
 from taskmachine.protocol.jsonrpc import INTERNAL_ERROR
 from taskmachine.protocol.jsonvalue import JSONObject

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Annotated, Final
 
-from msgspec import Meta
+from pydantic import Field
 
 from taskmachine.adapters.tools.context import Context
 from taskmachine.adapters.tools.questions import form
@@ -33,9 +33,9 @@ async def greet(name: str) -> str:
 @TOOLS.task(timeout=3_600, immediate="Counting; poll the task for its progress.")
 async def count(
     ctx: Context,
-    to: Annotated[int, Meta(ge=1, le=100_000, description="the last number")] = 10,
+    to: Annotated[int, Field(ge=1, le=100_000, description="the last number")] = 10,
     pause_ms: Annotated[
-        int, Meta(ge=0, le=60_000, description="milliseconds before each number")
+        int, Field(ge=0, le=60_000, description="milliseconds before each number")
     ] = 500,
 ) -> dict[str, int]:
     """Count slowly from one to a number and report progress."""
@@ -48,7 +48,7 @@ async def count(
 
 @TOOLS.task(timeout=60, immediate="The deployment is waiting for confirmation.")
 async def deploy(
-    version: Annotated[str, Meta(min_length=1, max_length=40, description="as in 1.4.2")],
+    version: Annotated[str, Field(min_length=1, max_length=40, description="as in 1.4.2")],
     ctx: Context,
 ) -> str:
     """Pretend to deploy a version after a person has confirmed it in a form."""
@@ -62,7 +62,7 @@ async def deploy(
 
 
 @TOOLS.task(timeout=120)
-async def sample(topic: Annotated[str, Meta(min_length=1, max_length=200)], ctx: Context) -> str:
+async def sample(topic: Annotated[str, Field(min_length=1, max_length=200)], ctx: Context) -> str:
     """Have the client's model write a sentence about a topic."""
     asked = sampling(f"Write one sentence about {topic}.", max_tokens=100)
     return (await ctx.ask("sentence", asked, park=True)).text

@@ -1,198 +1,316 @@
-"""The schemas and conversion of results."""
+"""Results: data that annotations declare, content, and what cannot be a result."""
 
-from collections.abc import Iterator
-from datetime import UTC, date, datetime
-from enum import Flag, StrEnum
-from types import MappingProxyType
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-)
-from uuid import UUID
+import base64
+import json
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
 
 import attrs
 import jsonschema_rs
+import mcp_types
 import pytest
+from pydantic import BaseModel, Field
 
-from taskmachine.adapters.tools.signatures import signature_of
-from taskmachine.protocol.jsonvalue import decode_json, encode_json
-from tests.adapters.tools.signatures import (
-    HUGE,
-    PARTLY,
-    Checked,
-    Circle,
-    Colour,
-    Level,
-    Name,
-    Pairs,
-    Partly,
-    Point,
-    Size,
-    Square,
-    Tree,
-    closed,
-    returning,
-    wrong,
+from taskmachine import Audio, File, Image, ResourceLink, ToolResult
+from taskmachine.adapters.tools.content import MAX_FILE
+from taskmachine.adapters.tools.registry import outcome_of
+from tests.adapters.tools.reading import returning, signature, wrong
+
+PNG = b"\x89PNG"
+BASE64 = base64.b64encode(PNG).decode()
+IMAGE = {"type": "image", "data": BASE64, "mimeType": "image/png"}
+
+
+@attrs.frozen
+class Size:
+    width: int
+    _unit: str = "mm"
+
+
+class Shape(BaseModel):
+    sides: int = Field(alias="numberOfSides", ge=0)
+
+
+class Square(Shape):
+    width: float
+
+
+class Pair(NamedTuple):
+    left: Size
+    right: int
+
+
+def text(*texts: str) -> list[dict[str, str]]:
+    return [{"type": "text", "text": words} for words in texts]
+
+
+def write(value: Any, hint: Any = Any) -> Any:
+    return signature(returning(hint)).write(value)
+
+
+# --- declared data ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("hint", "value", "structured"),
+    [
+        (Size, Size(1), {"width": 1, "unit": "mm"}),
+        (Size, {"width": "2"}, {"width": 2, "unit": "mm"}),
+        (list[Size], [Size(1)], {"result": [{"width": 1, "unit": "mm"}]}),
+        (Pair, Pair(Size(1), 2), {"result": [{"width": 1, "unit": "mm"}, 2]}),
+        (Shape, Shape(numberOfSides=3), {"numberOfSides": 3}),
+        (Shape, {"sides": 3}, {"numberOfSides": 3}),
+        (Shape, Square(numberOfSides=4, width=1), {"numberOfSides": 4, "width": 1.0}),
+        (Size | None, None, {"result": None}),
+        (int, 10**30, {"result": 10**30}),
+        (datetime, datetime(2026, 1, 2, tzinfo=UTC), {"result": "2026-01-02T00:00:00Z"}),
+        (dict[str, int], {"a": 1}, {"a": 1}),
+        (dict[str, Any], {"type": "text", "text": "a"}, {"type": "text", "text": "a"}),
+    ],
 )
-
-# --- results ---------------------------------------------------------------------------------
-
-
-def test_output_schema_exists_only_for_object_results() -> None:
-    size = closed({"width": {"type": "integer"}, "height": {"type": "integer", "default": 1}})
-    size["required"] = ["width"]
-    assert returning(Size).output_schema == size
-    assert returning(Annotated[Size, "big"]).output_schema == {**size, "description": "big"}
-    assert returning("Size").output_schema == size
-    assert returning(Partly).output_schema == PARTLY
-    assert returning(dict[str, Size]).output_schema == {
-        "type": "object",
-        "additionalProperties": {"$ref": "#/$defs/Size"},
-        "$defs": {"Size": size},
-    }
-    assert returning(dict).output_schema == {"type": "object", "additionalProperties": {}}
-    tree = returning(Tree).output_schema
-    assert tree is not None
-    assert tree["type"] == "object"
-    assert tree["properties"] == tree["$defs"]["Tree"]["properties"]
-    jsonschema_rs.meta.validate(tree)
-    for hint in (
-        None,
-        int,
-        str,
-        list[Size],
-        Name,
-        Literal["a"],
-        Size | None,
-        Circle | Square,
-        Any,
-        Iterator[int],
-        bytes,
-    ):
-        assert returning(hint).output_schema is None
-
-    def silent():  # type: ignore[no-untyped-def]
-        pass
-
-    assert signature_of(silent, ()).output_schema is None
+def test_declared_data_is_structured_and_fits_the_schema(
+    hint: Any, value: Any, structured: Any
+) -> None:
+    found = signature(returning(hint))
+    result = found.write(value)
+    assert result["structuredContent"] == structured
+    assert found.output_schema is not None
+    assert found.output_schema["type"] == "object"
+    jsonschema_rs.meta.validate(found.output_schema)
+    assert jsonschema_rs.is_valid(found.output_schema, structured)
+    data = structured.get("result", structured)
+    texts = [block["text"] for block in result["content"]]
+    if data is None or isinstance(data, str):
+        assert texts == ([] if data is None else [data])
+    else:
+        assert [json.loads(words) for words in texts] == [data]
 
 
-class Text(str):
-    def __str__(self) -> str:
-        return "something else"
-
-
-class Bits(Flag):
-    A = 1
-    B = 2
-
-
-WRITTEN: list[tuple[Any, Any]] = [
-    (None, None),
-    (True, True),
-    (1, 1),
-    (1.5, 1.5),
-    ("a", "a"),
-    (Text("a"), "a"),
-    (Colour.RED, "red"),
-    (Level.LOW, 1),
-    (StrEnum("Kind", "A").A, "a"),  # type: ignore[attr-defined]
-    (Bits.A | Bits.B, 3),
-    (Pairs.A, [1, 2]),
-    ([1, (2, 3)], [1, [2, 3]]),
-    (Point(1), [1]),
-    ({"b", "a"}, ["a", "b"]),
-    (frozenset([3, 1]), [1, 3]),
-    ({"a": {"b": Size(1)}}, {"a": {"b": {"width": 1, "height": 1}}}),
-    (MappingProxyType({Text("a"): 1}), {"a": 1}),
-    (Square(1, "square"), {"side": 1, "kind": "square", "tags": []}),
-    (Checked(2, 0, "x"), {"even": 2, "small": 0, "hidden": "x"}),
-    (Tree(1, [Tree(2)]), {"value": 1, "children": [{"value": 2, "children": [], "parent": None}],
-                          "parent": None}),
-    (datetime(2020, 1, 2, 3, 4, 5, tzinfo=UTC), "2020-01-02T03:04:05+00:00"),
-    (date(2020, 1, 2), "2020-01-02"),
-    (UUID(int=1), "00000000-0000-0000-0000-000000000001"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("value", "expected"), WRITTEN, ids=map(str, range(len(WRITTEN))))
-def test_writing(value: Any, expected: Any) -> None:
-    written = returning(Any).write(value)
-    assert written == expected
-    assert type(written) is type(expected)
-    assert decode_json(encode_json(written)) == expected
-
-
-CYCLE: list[Any] = []
-CYCLE += [CYCLE, CYCLE]
-
-UNWRITABLE: list[tuple[Any, str]] = [
-    (float("nan"), "result must be a finite number, got nan"),
-    ([float("inf")], "result[0] must be a finite number, got inf"),
-    ({"a": [float("-inf")]}, "result.a[0] must be a finite number, got -inf"),
-    ({1: 2}, "result has a key of type int, not a string"),
-    ({"a": {None: 2}}, "result.a has a key of type NoneType, not a string"),
-    (b"x", "result cannot be JSON: it is of type bytes"),
-    (Size(object()), "result.width cannot be JSON: it is of type object"),  # type: ignore[arg-type]
-    (Size, "result cannot be JSON: it is of type type"),
-    ([iter([])], "result[0] cannot be JSON: it is of type list_iterator"),
-    (1j, "result cannot be JSON: it is of type complex"),
-    ("\ud800", "result cannot be JSON: "),
-    ({"\ud800": 1}, "result cannot be JSON: "),
-    ([HUGE], "result[0] cannot be JSON: "),
-    ({"a b": b""}, "result['a b'] cannot be JSON: it is of type bytes"),
-    (CYCLE, "result[0][0][0][0][0][0][0][0][0][0][0][… is nested deeper than 128 levels"),
-]
-
-
-@pytest.mark.parametrize(("value", "words"), UNWRITABLE, ids=map(str, range(len(UNWRITABLE))))
-def test_unserializable_result_is_refused_with_a_short_message(value: Any, words: str) -> None:
-    said = wrong(returning(Any).write, value)
-    assert said.startswith(words)
-    assert len(said) < 300
-
-
-def test_as_deep_as_a_peer_reads_is_written() -> None:
-    deep: Any = []
-    for _ in range(127):
-        deep = [deep]
-    assert returning(Any).write(deep) == decode_json(encode_json(deep)) == deep
-    with pytest.raises(ValueError, match="nested deeper than 128 levels"):
-        returning(Any).write([deep])
+def test_text_is_shown_as_it_is() -> None:
+    assert write("a", str) == {"content": text("a"), "structuredContent": {"result": "a"}}
 
 
 @pytest.mark.parametrize(
     ("hint", "value", "words"),
     [
-        (Size, "a", "result must be an object, got string"),
-        (Size, None, "result must be an object, got null"),
-        (Size, Size("a"), "result.width must be an integer, got string"),  # type: ignore[arg-type]
-        (Size, Circle(1), "result.width is missing; result.radius is unknown; "
-                          "result.kind is unknown"),
-        (Partly, {"must": 1, "x": 1}, "result.x is unknown"),
-        (dict[str, int], {"a": "b"}, "result.a must be an integer, got string"),
+        (Size, "a", "result must be a valid dictionary"),
+        (Size, {"width": "a"}, "result.width must be a valid integer"),
+        (Size, Size("a"), "result cannot be JSON: Pydantic serializer warnings: "),  # type: ignore[arg-type]
+        (Size, None, "result must be a valid dictionary"),
+        (Shape, {"sides": -1}, "result.sides must be greater than or equal to 0"),
+        (str, 5, "result must be a valid string"),
+        (str, Image(data=PNG), "result must be a valid string"),
+        (list[int], ["a"], "result[0] must be a valid integer"),
+        (float, float("nan"), "the result has a number that is not finite: nan"),
+        (list[float], [1.0, float("inf")], "the result has a number that is not finite: inf"),
+        (Shape, ToolResult(), "structured must be a valid dictionary"),
+        (int, ToolResult([], {"a": 1}), "structured.result is missing"),
+        (int, ToolResult([], {"result": "a"}), "structured must be a valid integer"),
     ],
 )  # fmt: skip
-def test_result_that_violates_its_type_hint_is_refused(hint: Any, value: Any, words: str) -> None:
-    assert wrong(returning(hint).write, value) == words
+def test_data_that_does_not_fit_is_refused(hint: Any, value: Any, words: str) -> None:
+    assert wrong(signature(returning(hint)).write, value).startswith(words)
 
 
-def test_written_result_matches_the_output_schema() -> None:
-    for value in (Size(1), Circle(2.5), Square(1, "square"), Tree(1, [Tree(2)]), Checked(2)):
-        signature = returning(type(value))
-        assert signature.output_schema is not None
-        assert jsonschema_rs.is_valid(signature.output_schema, signature.write(value))
+def test_an_error_needs_no_structure() -> None:
+    assert write(ToolResult(["no"], is_error=True), Shape) == {
+        "content": text("no"),
+        "isError": True,
+    }
 
 
-def test_a_result_that_speaks_for_itself_promises_nothing() -> None:
-    @attrs.frozen
-    class Speaks:
-        x: int = 0
+@pytest.mark.parametrize(
+    "hint",
+    [None, Any, object, bytes, list, tuple, list[Any], Image, Image | None, list[str | Image],
+     tuple[list[Image], dict[str, int]], Annotated[Audio, "a"], ToolResult, File, ResourceLink,
+     mcp_types.TextContent, list[mcp_types.ContentBlock], mcp_types.CallToolResult],
+    ids=str,
+)  # fmt: skip
+def test_content_and_anything_declare_nothing(hint: Any) -> None:
+    assert signature(returning(hint)).output_schema is None
 
-    def tool() -> Speaks:
-        return Speaks()
 
-    tool.__annotations__["return"] = Speaks
-    assert signature_of(tool, ()).output_schema is not None
-    assert signature_of(tool, (), (Speaks,)).output_schema is None
+# --- undeclared values -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "result"),
+    [
+        (None, {"content": []}),
+        ("a", {"content": text("a")}),
+        (2.5, {"content": text("2.5")}),
+        ([1, "a"], {"content": text('[1,"a"]')}),
+        ([], {"content": text("[]")}),
+        (b"abc", {"content": text("abc")}),
+        (b"\xff", {"content": text("/w==")}),
+        ({"a": Size(1)}, {"content": text('{"a":{"width":1,"unit":"mm"}}'),
+                          "structuredContent": {"a": {"width": 1, "unit": "mm"}}}),
+        (Size(1), {"content": text('{"width":1,"unit":"mm"}'),
+                   "structuredContent": {"width": 1, "unit": "mm"}}),
+        (Image(data=PNG), {"content": [IMAGE]}),
+        (IMAGE, {"content": [IMAGE]}),
+        (["a", Image(data=PNG), {"b": 1}], {"content": [*text("a"), IMAGE, *text('{"b":1}')]}),
+        (("a", {"b": 1}), {"content": text("a"), "structuredContent": {"b": 1}}),
+        (([Image(data=PNG)], {"b": 1}), {"content": [IMAGE], "structuredContent": {"b": 1}}),
+        ((1, {"b": 1}), {"content": text('[1,{"b":1}]')}),
+        (mcp_types.TextContent(type="text", text="a"), {"content": text("a")}),
+        (ToolResult(["a", Image(data=PNG)], {"b": Size(1)}, meta={"c": 1}),
+         {"content": [*text("a"), IMAGE], "structuredContent": {"b": {"width": 1, "unit": "mm"}},
+          "_meta": {"c": 1}}),
+    ],
+    ids=lambda value: repr(value)[:40],
+)  # fmt: skip
+def test_undeclared_values_are_content(value: Any, result: Any) -> None:
+    written = write(value)
+    assert written == result
+    mcp_types.CallToolResult.model_validate(written)
+
+
+CYCLE: list[Any] = []
+CYCLE.append(CYCLE)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (object(), "result cannot be JSON: "),
+        ({"a": [object()]}, "result cannot be JSON: "),
+        (float("nan"), "the result has a number that is not finite: nan"),
+        ({"a": [float("-inf")]}, "the result has a number that is not finite: -inf"),
+        (CYCLE, "result cannot be JSON: Circular reference"),
+        ([Image(data=PNG), object()], "result cannot be JSON: "),
+        (ToolResult([object()]), "result cannot be JSON: "),
+        ([ToolResult()], "a ToolResult cannot be part of a result"),
+        (Image(path="/nowhere/a.png"), "cannot read /nowhere/a.png: No such file or directory"),
+        (Image(path="/"), "/ is not a file"),
+    ],
+    ids=lambda value: repr(value)[:40],
+)
+def test_what_cannot_be_a_result_is_refused(value: Any, words: str) -> None:
+    assert wrong(write, value).startswith(words)
+
+
+@pytest.mark.parametrize("value", ["\ud800", {"\ud800": 1}, 10**5000], ids=["text", "key", "int"])
+def test_what_cannot_be_encoded_is_refused(value: Any) -> None:
+    assert wrong(lambda value: outcome_of(write(value)), value)
+
+
+def test_the_depth_of_a_result_is_what_peers_read() -> None:
+    deep: Any = {}
+    for _ in range(126):
+        deep = {"a": deep}
+    assert outcome_of({"structuredContent": deep}).result
+    said = wrong(outcome_of, {"structuredContent": {"a": deep}})
+    assert said == "nested deeper than 128 levels"
+
+
+# --- content from files ----------------------------------------------------------------------
+
+
+def block(content: Any) -> Any:
+    (found,) = write(content)["content"]
+    return found
+
+
+def test_content_from_a_file(tmp_path: Path) -> None:
+    picture, report = tmp_path / "a.PNG", tmp_path / "a b.md"
+    picture.write_bytes(PNG)
+    report.write_text("# Grüße", "utf-8")
+    assert block(Image(picture)) == IMAGE
+    assert block(Image(path=str(picture), format="webp"))["mimeType"] == "image/webp"
+    assert block(Audio(picture))["mimeType"] == "image/png"
+    assert block(File(report)) == {
+        "type": "resource",
+        "resource": {"uri": "file:///a%20b.md", "mimeType": "text/markdown", "text": "# Grüße"},
+    }
+    assert block(File(picture, name="plan.png"))["resource"] == {
+        "uri": "file:///plan.png",
+        "mimeType": "image/png",
+        "blob": BASE64,
+    }
+    assert str(tmp_path) not in json.dumps(block(File(report)))
+
+
+@pytest.mark.parametrize(
+    ("content", "mime_type"),
+    [
+        (Image(data=b""), "image/png"),
+        (Image(data=b"", format="JPG"), "image/jpeg"),
+        (Image(data=b"", format="svg"), "image/svg+xml"),
+        (Image(data=b"", format="qoi2"), "image/qoi2"),
+        (Audio(data=b""), "audio/wav"),
+        (Audio(data=b"", format="mp3"), "audio/mpeg"),
+        (Audio(data=b"", format="ogg"), "audio/ogg"),
+        (Audio(data=b"", format="flac"), "audio/flac"),
+    ],
+)
+def test_mime_types(content: Any, mime_type: str) -> None:
+    assert block(content)["mimeType"] == mime_type
+
+
+def test_embedded_data() -> None:
+    def resource(**given: Any) -> Any:
+        return block(File(**given))["resource"]
+
+    assert resource(data=b"a,b", format="csv", name="t") == {
+        "uri": "file:///t.csv",
+        "mimeType": "text/csv",
+        "text": "a,b",
+    }
+    assert resource(data=b"\xff", format="txt")["blob"] == "/w=="
+    assert resource(data=b"{}", format="json")["text"] == "{}"
+    assert resource(data=b"{}") == {
+        "uri": "file:///resource",
+        "mimeType": "application/octet-stream",
+        "blob": "e30=",
+    }
+
+
+def test_links() -> None:
+    assert block(ResourceLink("https://example.org/a/report.pdf?x=1")) == {
+        "type": "resource_link",
+        "uri": "https://example.org/a/report.pdf?x=1",
+        "name": "report.pdf",
+        "mimeType": "application/pdf",
+    }
+    assert block(ResourceLink("https://example.org", title="T", mime_type="text/html")) == {
+        "type": "resource_link",
+        "uri": "https://example.org",
+        "name": "https://example.org",
+        "title": "T",
+        "mimeType": "text/html",
+    }
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Image(), "Image needs either path=... or data=..."),
+        (lambda: Audio("a", b"b"), "Audio needs either path=... or data=..."),
+        (lambda: Image(PNG), "Image: path must be text or a Path; bytes are data=..."),
+        (lambda: File(data="text"), "File: data must be bytes, got str"),
+        (lambda: Image(data=PNG, format="image/png"), 'Image: format must be a file extension'),
+        (lambda: ResourceLink("report.pdf"), "ResourceLink: 'report.pdf' has no scheme"),
+    ],
+)  # fmt: skip
+def test_content_that_cannot_be(make: Any, words: str) -> None:
+    assert wrong(lambda _: make(), None).startswith(words)
+
+
+def test_a_file_is_read_within_the_limit_of_a_result(tmp_path: Path) -> None:
+    large = tmp_path / "large.png"
+    large.touch()
+    os.truncate(large, 10**12)
+    assert wrong(write, Image(large)) == (
+        f"{large} has more than {MAX_FILE} bytes; return a ResourceLink to it"
+    )
+    os.truncate(large, MAX_FILE)
+    assert outcome_of(write(Image(large))).result
+
+
+def test_a_pipe_does_not_block(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert wrong(write, File(pipe)) == f"{pipe} is not a file"

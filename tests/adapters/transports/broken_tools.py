@@ -2,12 +2,18 @@
 
 from typing import Any, Final
 
+import attrs
+
 from taskmachine.adapters.tools.registry import Tools
 
 TOOLS: Final = Tools()
 NAME: Final[Any] = 7
 
 
-@TOOLS.task(NAME)
 async def tool() -> None:
     """Do nothing."""
+
+
+named = Tools()
+named.add(tool)
+TOOLS.add(attrs.evolve(named["tool"], name=NAME))

@@ -176,7 +176,7 @@ async def test_schema_violations_reach_neither_the_tool_nor_the_client(
 
         refused = await called("many")
         assert "'isError': True" in refused
-        assert "count must be an integer" in refused
+        assert "count must be a valid integer" in refused
         assert tools.reached == []
         lied = await called(1)
         assert "'code': -32603" in lied

@@ -1,0 +1,1 @@
+"""Signatures as people write them, beside FastMCP and the official SDK."""

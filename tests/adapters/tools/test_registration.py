@@ -382,7 +382,7 @@ OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"icons": [{"mimeType": "a"}]}, "icons: each icon needs src, as in "),
     ({"meta": 5}, "meta must be an object, got int"),
     ({"meta": {1: 2}}, "tags, and the keys of meta, must be texts"),
-    ({"meta": {"a": object()}}, "title, icons or meta cannot be JSON"),
+    ({"meta": {"a": object}}, "title, icons or meta cannot be JSON"),
     ({"tags": "admin"}, 'tags must be several texts, as in ["admin"], got str'),
     ({"tags": [5]}, "tags, and the keys of meta, must be texts"),
     ({"first": 5}, "first must be an object, got int"),

@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import threading
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -168,6 +169,7 @@ def test_undeclared_values_are_content(value: Any, result: Any) -> None:
     mcp_types.CallToolResult.model_validate(written)
 
 
+_NOT_JSON = threading  # a value with the same name in every process
 CYCLE: list[Any] = []
 CYCLE.append(CYCLE)
 
@@ -175,13 +177,13 @@ CYCLE.append(CYCLE)
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (object(), "result cannot be JSON: "),
-        ({"a": [object()]}, "result cannot be JSON: "),
+        (_NOT_JSON, "result cannot be JSON: "),
+        ({"a": [_NOT_JSON]}, "result cannot be JSON: "),
         (float("nan"), "the result has a number that is not finite: nan"),
         ({"a": [float("-inf")]}, "the result has a number that is not finite: -inf"),
         (CYCLE, "result cannot be JSON: Circular reference"),
-        ([Image(data=PNG), object()], "result cannot be JSON: "),
-        (ToolResult([object()]), "result cannot be JSON: "),
+        ([Image(data=PNG), _NOT_JSON], "result cannot be JSON: "),
+        (ToolResult([_NOT_JSON]), "result cannot be JSON: "),
         ([ToolResult()], "a ToolResult cannot be part of a result"),
         (Image(path="/nowhere/a.png"), "cannot read /nowhere/a.png: No such file or directory"),
         (Image(path="/"), "/ is not a file"),

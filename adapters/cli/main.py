@@ -5,16 +5,20 @@ import importlib
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from taskmachine.adapters.cli.failing import print_error
+from taskmachine.adapters.cli.nearest import did_you_mean
+from taskmachine.adapters.cli.overview import print_overview
+from taskmachine.adapters.cli.parser import Parser, read_options
 from taskmachine.adapters.rendering.wording import printable
 from taskmachine.statemachine import ConfigurationError, TaskmachineError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["main", "run_command"]
+__all__ = ["COMMANDS", "main", "parser_of", "run_command"]
 
 PAGE_WIDTH: Final = 100
 """Width of the output when standard output is not a terminal."""
@@ -26,14 +30,16 @@ COMMANDS: Final = {
     "dev": "dev",
     "new": "new.command",
     "cluster": "cluster.command",
+    "tools": "tools",
     "call": "call.command",
     "demo": "demo.command",
     "check": "check",
     "bench": "bench.command",
     "tasks": "operators",
     "store": "operators",
+    "completion": "completion",
 }
-"""The module of each command.  Only the requested one is imported: all of them take 200 ms."""
+"""The module of each command.  Only the requested one is imported: all of them take 300 ms."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -57,7 +63,7 @@ def run_command(options: argparse.Namespace, program: str = "taskmachine") -> in
     except TaskmachineError as error:
         if options.debug:
             raise
-        print(f"{program}: error: {printable(str(error))}", file=sys.stderr)
+        print_error(str(error), program)
         return 2 if isinstance(error, ConfigurationError) else 1
     except BrokenPipeError:  # the reader closed the pipe, as `| head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -76,21 +82,41 @@ def run_command(options: argparse.Namespace, program: str = "taskmachine") -> in
 
 
 def _parsed(given: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="taskmachine", description="MCP Tasks as one explicit state machine."
-    )
+    name = next((word for word in given if not word.startswith("-")), "")
+    if name and name not in COMMANDS:
+        parser_of([]).error(f"unknown command '{name}'{did_you_mean(name, COMMANDS)}")
+    if COMMANDS.get(name) == "operators":
+        from taskmachine.adapters.cli.operators import with_ids_last
+
+        given = with_ids_last(given)
+    return read_options(parser_of([name] if name else []), given)
+
+
+def parser_of(names: Iterable[str] = COMMANDS) -> Parser:
+    """Return a parser of these commands, by default of all of them."""
+    parser = Parser(prog="taskmachine", add_help=False)
+    parser.set_defaults(run=_show_overview)
+    parser.add_argument("--help", "-h", action=_Help, nargs=0, help="show this help")
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     parser.add_argument(
         "--debug", action="store_true", help="show a traceback when an error occurs"
     )
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    name = next((word for word in given if not word.startswith("-")), "")
-    for module in dict.fromkeys([COMMANDS[name]] if name in COMMANDS else COMMANDS.values()):
-        command = importlib.import_module(f"taskmachine.adapters.cli.{module}")
-        command.add_to(commands, _console)
-        if module == "operators":
-            given = command.with_ids_last(given)
-    return parser.parse_args(given)
+    commands = parser.add_subparsers(metavar="COMMAND", prog="taskmachine")
+    for module in dict.fromkeys(COMMANDS[name] for name in names):
+        importlib.import_module(f"taskmachine.adapters.cli.{module}").add_to(commands, _console)
+    return parser
+
+
+class _Help(argparse.Action):
+    """Print the overview."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        parser.exit(_show_overview())
+
+
+def _show_overview(_: object = None) -> int:
+    print_overview(_console())
+    return 0
 
 
 class _Version(argparse.Action):

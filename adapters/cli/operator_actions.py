@@ -57,6 +57,8 @@ __all__ = [
 
 REASON: Final = "The task was cancelled by an operator."
 MAX_REASON: Final = 4_000
+MIN_BEGINNING: Final = 4
+MAX_CANDIDATES: Final = 5
 
 _Exported = tuple[Task, Sequence[Entry]]
 
@@ -77,6 +79,13 @@ class Inspectable(Protocol):
     async def backup(self, path: str) -> None: ...
 
 
+@runtime_checkable
+class Searchable(Protocol):
+    """A store that can also look up tasks by the beginning of their id."""
+
+    async def starting_with(self, prefix: str, limit: int) -> Sequence[Task]: ...
+
+
 @asynccontextmanager
 async def existing_store(url: str) -> AsyncIterator[Store]:
     """Open a store, which must exist."""
@@ -85,7 +94,7 @@ async def existing_store(url: str) -> AsyncIterator[Store]:
     if scheme != "sqlite":
         await existing_schema(url)
     elif not Path(name).exists():
-        raise ConfigurationError(f"the file '{name}' does not exist")
+        raise ConfigurationError(_missing(name))
     async with _opened(url) as store:
         yield store
 
@@ -97,11 +106,16 @@ async def existing_schema(url: str) -> Schema | None:
     """
     scheme, _, name = url.partition(":")
     if scheme == "sqlite" and not Path(name).exists():
-        raise ConfigurationError(f"the file '{name}' does not exist")
+        raise ConfigurationError(_missing(name))
     schema = await find_schema(url)
     if schema is not None and schema.found == 0:
         raise ConfigurationError(f"no store found in {without_password(url)}")
     return schema
+
+
+def _missing(file: str) -> str:
+    hint = "name the store that the server printed at its start, as in sqlite:FOLDER/taskmachine.db"
+    return f"the file '{file}' does not exist: {hint}"
 
 
 @asynccontextmanager
@@ -133,27 +147,37 @@ async def newest(
     return found
 
 
-async def find(store: Store, task_id: str) -> Task:
-    """Return a task, regardless of its owner."""
-    task = await store.load(task_id)
-    if task is None:
-        raise NotFound(task_id)
-    return task
+async def find(store: Store, beginning: str) -> Task:
+    """Return the task with this id, or the only one whose id begins so, regardless of its owner."""
+    task = await store.load(beginning)
+    if task is not None:
+        return task
+    if len(beginning) < MIN_BEGINNING:
+        raise Refused(f"no task '{beginning}': give at least {MIN_BEGINNING} characters of its id")
+    found: Sequence[Task] = ()
+    if isinstance(store, Searchable):
+        found = await store.starting_with(beginning, MAX_CANDIDATES + 1)
+    if not found:
+        raise NotFound(beginning)
+    if len(found) > 1:
+        ids = [task.id for task in found[:MAX_CANDIDATES]]
+        more = " and others" if len(found) > MAX_CANDIDATES else ""
+        raise Refused(f"several ids begin with '{beginning}': {', '.join(ids)}{more}")
+    return found[0]
 
 
-async def history(store: Store, task_id: str) -> Sequence[Entry]:
+async def history(store: Store, beginning: str) -> Sequence[Entry]:
     """Return the history of a task, oldest entry first."""
-    await find(store, task_id)
-    return await store.history(task_id)
+    return await store.history((await find(store, beginning)).id)
 
 
-async def cancel(store: Store, task_id: str, reason: str = REASON) -> Task:
+async def cancel(store: Store, beginning: str, reason: str = REASON) -> Task:
     """Cancel a task; the worker that runs its tool stops the tool."""
-    task = await find(store, task_id)
+    task = await find(store, beginning)
     service = await _service(store)
-    after, steps = await service.perform(task.owner, Cancel(task_id, reason[:MAX_REASON]))
+    after, steps = await service.perform(task.owner, Cancel(task.id, reason[:MAX_REASON]))
     if not steps:
-        raise Refused(f"task '{task_id}' has ended already: it is {after.state}")
+        raise Refused(f"task '{task.id}' has ended already: it is {after.state}")
     return after
 
 

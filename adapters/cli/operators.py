@@ -2,9 +2,11 @@
 
 import argparse
 import asyncio
+import os
 import re
 import sys
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 
 from rich.console import Console
@@ -14,7 +16,8 @@ from taskmachine.adapters.rendering.documents import as_json, entry_document, ta
 from taskmachine.adapters.rendering.tasks import print_history, print_pairs, print_task, print_tasks
 from taskmachine.adapters.rendering.wording import counted, printable
 from taskmachine.adapters.runtime.runtime import new_id, system_clock
-from taskmachine.adapters.stores import without_password
+from taskmachine.adapters.stores import Store, without_password
+from taskmachine.adapters.transports.settings import load_settings
 from taskmachine.statemachine import DUTIES, ConfigurationError, State
 
 __all__ = ["add_to", "with_ids_last"]
@@ -96,8 +99,9 @@ def _on_tasks(
 ) -> argparse.ArgumentParser:
     command = _command(group, name, does, run, console)
     command.add_argument(
-        "--store", required=True, metavar="URL", help="store of the server, e.g. sqlite:tasks.db"
+        "--store", metavar="URL", help="store of the server; default: the one that serve uses here"
     )
+    command.add_argument("--config", metavar="FILE", help="settings of the server, a TOML file")
     return command
 
 
@@ -105,7 +109,7 @@ def _on_task(
     group: Any, name: str, does: str, run: _Run, console: _Console
 ) -> argparse.ArgumentParser:
     command = _on_tasks(group, name, does, run, console)
-    command.add_argument("task_id", metavar="ID", help="id of the task")
+    command.add_argument("task_id", metavar="ID", help="id of the task, or its first characters")
     return command
 
 
@@ -122,9 +126,15 @@ _count.__name__ = "number of tasks"  # argparse says: invalid number of tasks va
 # --- tasks -----------------------------------------------------------------------------------
 
 
+def _store(options: argparse.Namespace) -> AbstractAsyncContextManager[Store]:
+    """Open the store that the settings name, as for `taskmachine serve`."""
+    flags = {} if options.store is None else {"store": options.store}
+    return operators.existing_store(load_settings(options.config, os.environ, flags).store)
+
+
 async def _list(options: argparse.Namespace, console: _Console) -> int:
     state = None if options.state is None else State(options.state)
-    async with operators.existing_store(options.store) as store:
+    async with _store(options) as store:
         # One more than is shown, to find out whether there are more.
         tasks = await operators.newest(store, options.limit + 1, owner=options.owner, state=state)
     shown = tasks[: options.limit]
@@ -140,7 +150,7 @@ async def _list(options: argparse.Namespace, console: _Console) -> int:
 
 
 async def _show(options: argparse.Namespace, console: _Console) -> int:
-    async with operators.existing_store(options.store) as store:
+    async with _store(options) as store:
         task = await operators.find(store, options.task_id)
     if options.json:
         sys.stdout.write(as_json(task_document(task)))
@@ -150,7 +160,7 @@ async def _show(options: argparse.Namespace, console: _Console) -> int:
 
 
 async def _history(options: argparse.Namespace, console: _Console) -> int:
-    async with operators.existing_store(options.store) as store:
+    async with _store(options) as store:
         entries = await operators.history(store, options.task_id)
     if options.json:
         sys.stdout.write(as_json([entry_document(entry) for entry in entries]))
@@ -160,7 +170,7 @@ async def _history(options: argparse.Namespace, console: _Console) -> int:
 
 
 async def _cancel(options: argparse.Namespace, console: _Console) -> int:
-    async with operators.existing_store(options.store) as store:
+    async with _store(options) as store:
         task = await operators.cancel(store, options.task_id, options.reason)
     if options.json:
         sys.stdout.write(as_json(task_document(task)))
@@ -170,7 +180,7 @@ async def _cancel(options: argparse.Namespace, console: _Console) -> int:
 
 
 async def _purge(options: argparse.Namespace, console: _Console) -> int:
-    async with operators.existing_store(options.store) as store:
+    async with _store(options) as store:
         count = await operators.purge(store, all_ended=options.all_ended)
     if options.json:
         sys.stdout.write(as_json({"purged": count}))

@@ -1,11 +1,10 @@
 """A program that serves its own tools: `tools.run()` at the end of a file."""
 
-import argparse
 import os
 import sys
 from types import TracebackType
 
-from taskmachine.adapters.rendering.wording import printable
+from taskmachine.adapters.cli.failing import print_error
 from taskmachine.adapters.tools import registry
 from taskmachine.adapters.tools.import_errors import describe
 from taskmachine.statemachine import ConfigurationError
@@ -33,15 +32,14 @@ class Tools(registry.Tools):
             )
         # Here, as most programs only register tools.
         from taskmachine.adapters.cli.main import run_command
+        from taskmachine.adapters.cli.parser import Parser, read_options
         from taskmachine.adapters.cli.serve import add_options, serve_tools
 
-        parser = argparse.ArgumentParser(
-            description="Serve the tools of this program over stdio (default) or HTTP."
-        )
+        parser = Parser(description="Serve the tools of this program over stdio (default) or HTTP.")
         parser.add_argument("--debug", action="store_true", help="show a traceback on errors")
         add_options(parser)
         parser.set_defaults(run=lambda options: serve_tools(options, self))
-        status = run_command(parser.parse_args(), parser.prog)
+        status = run_command(read_options(parser, sys.argv[1:]), parser.prog)
         if status:
             sys.exit(status)
 
@@ -56,14 +54,12 @@ def _is_importing() -> bool:
     return False
 
 
-def _one_line(
-    kind: type[BaseException], error: BaseException, frames: TracebackType | None
-) -> None:
-    """Report a tool that cannot be registered like the other errors of a command."""
-    is_wanted = hasattr(sys, "ps1") or "--debug" in sys.argv
-    if is_wanted or not isinstance(error, ConfigurationError):
-        sys.__excepthook__(kind, error, frames)
+def _one_line(kind: type[BaseException], error: BaseException, at: TracebackType | None) -> None:
+    """Report a tool that cannot be registered like other wrong usage, except in a console."""
+    has_traceback = "--debug" in sys.argv or hasattr(sys, "ps1")
+    if has_traceback or not isinstance(error, ConfigurationError):
+        sys.__excepthook__(kind, error, at)
         return
     program = os.path.basename(sys.argv[0])
-    print(f"{program}: error: {printable(describe(error, program))}", file=sys.stderr)
+    print_error(describe(error, program), program)
     sys.exit(2)

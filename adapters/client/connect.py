@@ -14,9 +14,10 @@ from taskmachine.adapters.client.generations import REVISIONS, Generation, Serve
 from taskmachine.adapters.client.handshake import introduce, probe
 from taskmachine.adapters.client.receiving import Receiver, Receiving, open_receiving
 from taskmachine.adapters.client.session import Session
+from taskmachine.adapters.client.target import explained, read_target
 from taskmachine.protocol.jsonrpc import Message
 from taskmachine.protocol.jsonvalue import JSONObject
-from taskmachine.statemachine import ConfigurationError
+from taskmachine.statemachine import ConfigurationError, TaskmachineError
 
 __all__ = ["connect"]
 
@@ -36,6 +37,7 @@ async def connect(
 ) -> AsyncIterator[Session]:
     """Open a session with the server at a URL, or with a server that a command starts.
 
+    The command is a list of words, or a text as for a shell.
     `generation` is detected if it is not given.  `token` is sent to the server as a bearer token.
     With `answer` the server may send form elicitations, with `sampling` also sampling requests,
     and with `receive` a server of 2025-11-25 may send both as tasks.  `timeout` limits each
@@ -44,6 +46,7 @@ async def connect(
     """
     if generation not in (None, *REVISIONS):
         raise ConfigurationError(f"unknown generation '{generation}': use {' or '.join(REVISIONS)}")
+    target = read_target(target) if isinstance(target, str) else target
     answering = Answering(answer, declared(answer, sampling=sampling))
     named = info or {"name": "taskmachine", "version": version("taskmachine")}
     connection = Connection(timeout, meta)
@@ -55,7 +58,10 @@ async def connect(
             modern(answered, named), legacy({**answered, **received}, named), generation
         )
         if isinstance(target, str):
-            spoken, server = await _over_http(connection, stack, target, token, choice)
+            try:
+                spoken, server = await _over_http(connection, stack, target, token, choice)
+            except TaskmachineError as error:
+                raise explained(error, target) from None
         else:
             spoken, server = await _over_pipes(connection, stack, target, choice)
         if spoken is choice.modern and receiving is not None:  # without tasks of clients
@@ -132,7 +138,9 @@ async def _over_http(
         from taskmachine.adapters.client.http.mcp_2026_07_28 import ModernHttp
         from taskmachine.adapters.client.http.transport import Endpoint
     except ImportError as error:
-        raise ConfigurationError(f"a URL requires taskmachine[server]: {error}") from None
+        raise ConfigurationError(
+            f"a URL needs the package {error.name}: pip install 'taskmachine[server]'"
+        ) from None
     endpoint = Endpoint(url, token=token, timeout=connection.timeout)
     stack.push_async_callback(endpoint.close)
     connection.transport = transport = ModernHttp(endpoint, connection)

@@ -4,8 +4,10 @@ import asyncio
 import contextlib
 import logging
 import os
+import shlex
 import signal
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final, cast
 
 from taskmachine.adapters.client.connection import Listener
@@ -42,8 +44,18 @@ async def start(command: Sequence[str], listener: Listener) -> "StdioTransport":
             lambda: StdioTransport(listener), *command, stderr=None, start_new_session=True
         )
     except (OSError, ValueError) as error:
-        raise ConfigurationError(f"cannot start {command[0]!r}: {error}") from None
+        raise ConfigurationError(
+            f"cannot start {command[0]!r}: {_reason(error, command)}"
+        ) from None
     return protocol
+
+
+def _reason(error: Exception, command: Sequence[str]) -> str:
+    if Path(command[0]).suffix == ".py" and Path(command[0]).is_file():
+        return f"did you mean 'python {shlex.join(command)}'?"
+    if isinstance(error, FileNotFoundError):
+        return "there is no such program"
+    return str(error)
 
 
 class StdioTransport(asyncio.SubprocessProtocol):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+import attrs
 from rich.console import Console
 
 from taskmachine.adapters.conformance import profile_files
@@ -23,7 +24,7 @@ from taskmachine.adapters.conformance.profile import Profile
 from taskmachine.adapters.conformance.report import Report
 from taskmachine.adapters.conformance.reports import html, json_report, junit, terminal
 from taskmachine.adapters.conformance.run import Options
-from taskmachine.adapters.conformance.target import Target, split_command
+from taskmachine.adapters.conformance.target import Target
 
 __all__ = ["check_named", "run", "wanted_ids"]
 
@@ -60,8 +61,8 @@ def check_named(options: argparse.Namespace, on_progress: Callable[[str], None])
 
     Raise CannotCheck if the options are contradictory or the target cannot be reached.
     """
-    if sum(map(bool, (options.url, options.stdio, options.client))) != 1:
-        raise CannotCheck("specify exactly one target: a URL, --stdio COMMAND or --client COMMAND")
+    if bool(options.server) is bool(options.client):
+        raise CannotCheck("specify exactly one target: SERVER or --client COMMAND")
     how = {
         "generation": options.generation,
         "options": _options(options),
@@ -88,11 +89,12 @@ def _target(options: argparse.Namespace) -> Target:
         headers[name.strip()] = value.strip()
     if len(options.bearer) > 2:
         raise CannotCheck("--bearer may be given at most twice")
-    if options.stdio:
-        if headers or options.bearer:
-            raise CannotCheck("--header and --bearer require a URL; stdio has no HTTP headers")
-        return Target(command=split_command(options.stdio))
-    return Target(options.url, headers=headers, tokens=tuple(options.bearer))
+    if not options.server:
+        raise CannotCheck("--replay needs SERVER")
+    target = Target.at(options.server)
+    if target.url is None and (headers or options.bearer):
+        raise CannotCheck("--header and --bearer require a URL; stdio has no HTTP headers")
+    return attrs.evolve(target, headers=headers, tokens=tuple(options.bearer))
 
 
 def _options(options: argparse.Namespace) -> Options:

@@ -22,8 +22,12 @@ def read_arguments(arguments: Sequence[str]) -> argparse.Namespace:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add every argument of the command to a parser."""
     target = parser.add_argument_group("target (exactly one)")
-    target.add_argument("url", nargs="?", metavar="URL", help="MCP endpoint of a server")
-    target.add_argument("--stdio", metavar="COMMAND", help="command that starts a server on stdio")
+    target.add_argument(
+        "server",
+        nargs="?",
+        metavar="SERVER",
+        help="URL of a server, or the quoted command that starts it on stdio",
+    )
     target.add_argument(
         "--client",
         metavar="COMMAND",
@@ -124,7 +128,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     out.add_argument(
         "--replays",
         type=Path,
-        metavar="FOLDER",
+        metavar="DIR",
         help="write the requests of each violation, and replays of exploration, to this folder",
     )
 

@@ -43,8 +43,7 @@ class _Verdicts:
     def __init__(self, target: str, arguments: list[str]) -> None:
         from taskmachine.adapters.conformance.command_line import read_arguments
 
-        is_url = target.startswith(("http://", "https://"))
-        self._options = read_arguments([*([target] if is_url else ["--stdio", target]), *arguments])
+        self._options = read_arguments([target, *arguments])
         self._findings: dict[str, Finding] | None = None
         self._known: frozenset[str] = frozenset()
         self._error: str | None = None

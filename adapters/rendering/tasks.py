@@ -20,6 +20,7 @@ from taskmachine.statemachine import Entry, Outcome, Question, Task
 __all__ = [
     "duration",
     "ending",
+    "plain_table",
     "print_history",
     "print_pairs",
     "print_task",
@@ -36,6 +37,13 @@ _MOST_IN_TABLE: Final = 200
 """Characters of a message used in a table; terminals are narrower."""
 
 
+_WIDE: Final = 100
+"""Columns of a terminal that has room for whole ids."""
+
+_SHORT_ID: Final = 12
+"""Characters of an id in a narrower terminal: enough for the commands of operators."""
+
+
 def duration(milliseconds: int) -> str:
     """Return an approximate duration in four characters: `0s`, `59s`, `3m`, `26h`, `6d`."""
     seconds = max(0, milliseconds) // 1_000
@@ -46,9 +54,10 @@ def duration(milliseconds: int) -> str:
 
 
 def print_tasks(console: Console, tasks: Sequence[Task], now: int, *, with_owner: bool) -> None:
-    """Print a line per task; the message gets the remaining width."""
+    """Print a line per task, in a narrow terminal with short ids; the message gets the rest."""
+    most = 64 if console.width >= _WIDE else _SHORT_ID
     columns: list[tuple[str, int, list[Text]]] = [  # name, maximum width, cells
-        ("task", 64, [_cell(task.id) for task in tasks]),
+        ("task", most, [Text(printable(task.id)[:most]) for task in tasks]),
         ("state", 16, [state_text(task.state) for task in tasks]),
         ("tool", 14, [_cell(task.call.name or task.call.method) for task in tasks]),
         ("age", 4, [Text(duration(now - task.created_at)) for task in tasks]),
@@ -56,7 +65,7 @@ def print_tasks(console: Console, tasks: Sequence[Task], now: int, *, with_owner
     ]
     if with_owner:
         columns.insert(3, ("owner", 10, [_cell(task.owner) for task in tasks]))
-    table = _table()
+    table = plain_table()
     room = console.width
     for name, widest, cells in columns:
         width = min(widest, max(len(name), *(cell.cell_len for cell in cells)))
@@ -106,7 +115,7 @@ def print_task(console: Console, task: Task, now: int) -> None:
 
 def print_history(console: Console, entries: Iterable[Entry]) -> None:
     """Print a line per entry."""
-    table = _table()
+    table = plain_table()
     room = console.width
     for name, width in (("version", 7), ("time (UTC)", 23), ("event", 8), ("from", 14), ("to", 14)):
         align: Literal["left", "right"] = "right" if name == "version" else "left"
@@ -125,7 +134,8 @@ def print_history(console: Console, entries: Iterable[Entry]) -> None:
     console.print(table)
 
 
-def _table() -> Table:
+def plain_table() -> Table:
+    """Return an empty table without a frame."""
     return Table(
         box=box.SIMPLE_HEAD,
         show_edge=False,

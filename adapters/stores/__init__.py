@@ -6,7 +6,8 @@ is the test kit for authors of stores.
 """
 
 import re
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final, Protocol
 
@@ -318,11 +319,19 @@ def _known(url: str) -> EntryPoint:
     scheme, colon, _ = url.partition(":")
     known = _points("taskmachine.stores")
     if not colon or scheme not in known:
-        raise ConfigurationError(
-            f"no store for '{without_password(url)}':"
-            f" the scheme must be one of {', '.join(sorted(known))}"
-        )
+        raise ConfigurationError(f"no store for '{without_password(url)}': {_hint(url, known)}")
     return known[scheme]
+
+
+def _hint(url: str, known: Iterable[str]) -> str:
+    """Return what to write instead of a URL without a known scheme."""
+    scheme, colon, rest = url.partition(":")
+    nearest = get_close_matches(scheme, known, 1, 0.75)
+    if nearest and (colon or nearest == ["memory"]):
+        return f"did you mean {without_password(f'{nearest[0]}:{rest}')}?"
+    if url and not colon:
+        return f"did you mean sqlite:{url}?"
+    return f"the scheme must be one of {', '.join(sorted(known))}"
 
 
 def _points(group: str) -> dict[str, EntryPoint]:

@@ -76,7 +76,7 @@ def assert_nobody_is_left(pids: Path) -> None:
 def test_a_process_that_cannot_be_talked_to(
     kind: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    status, shown, error = run(["--stdio", command(kind, tmp_path / "pids")], capsys)
+    status, shown, error = run([command(kind, tmp_path / "pids")], capsys)
     assert (status, shown) == (2, "")
     assert words in error
     assert error.count("\n") == 1
@@ -95,7 +95,7 @@ def test_a_process_that_cannot_be_talked_to(
 def test_a_process_that_begins_well(
     kind: str, status: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    got, shown, _ = run(["--stdio", command(kind, tmp_path / "pids")], capsys)
+    got, shown, _ = run([command(kind, tmp_path / "pids")], capsys)
     assert got == status, shown
     assert "Tools by role: none; no tool runs as a task" in shown
     assert_nobody_is_left(tmp_path / "pids")
@@ -198,7 +198,7 @@ def test_flooding_target_does_not_exhaust_the_memory_of_the_tester(
     """In a process of its own, with the limits of every day."""
     program = str(Path(sys.executable).with_name("taskmachine"))
     ran = subprocess.run(
-        [program, "check", "--stdio", command(kind, tmp_path / "pids"), "--budget", "5s"],
+        [program, "check", command(kind, tmp_path / "pids"), "--budget", "5s"],
         capture_output=True,
         text=True,
         timeout=150,

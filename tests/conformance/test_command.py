@@ -36,11 +36,11 @@ def check(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProce
 def test_a_run_writes_every_report(tmp_path: Path) -> None:
     names = ("--json", "--junit", "--html", "--write-profile")
     wanted = [word for name in names for word in (name, f"report{name}")]
-    ran = check("--stdio", SERVER, *QUICK, *wanted, "--replays", "faults", cwd=tmp_path)
+    ran = check(SERVER, *QUICK, *wanted, "--replays", "faults", cwd=tmp_path)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert re.search(r"\d+ of \d+ requirements exercised in", ran.stdout)
     assert all((tmp_path / f"report{name}").stat().st_size > 100 for name in names)
-    again = check("--stdio", SERVER, *QUICK, "--profile", "report--write-profile", cwd=tmp_path)
+    again = check(SERVER, *QUICK, "--profile", "report--write-profile", cwd=tmp_path)
     assert again.returncode == 0, again.stdout + again.stderr
 
 
@@ -48,24 +48,24 @@ def test_a_run_writes_every_report(tmp_path: Path) -> None:
     ("arguments", "words"),
     [
         ([], "specify exactly one target"),
-        (["--stdio", "a", "--client", "b"], "specify exactly one target"),
-        (["--stdio", ""], "specify exactly one target"),
-        (["--stdio", "'"], "cannot read the command"),
-        (["--stdio", "no-such-program"], "cannot start 'no-such-program'"),
+        (["a", "--client", "b"], "specify exactly one target"),
+        ([""], "specify exactly one target"),
+        (["'"], "cannot read the command"),
+        (["no-such-program"], "cannot start 'no-such-program'"),
         (["http://127.0.0.1:9/mcp"], "cannot connect to the target"),
         (["ftp://127.0.0.1/mcp"], "is not an http:// or https:// URL"),
         (["http://127.0.0.1:9/mcp", "--header", "nonsense"], "must have the form"),
         (["http://127.0.0.1:9/mcp", *["--bearer", "t"] * 3], "at most twice"),
-        (["--stdio", SERVER, "--bearer", "t"], "require a URL"),
-        (["--stdio", SERVER, "--only", "no-such"], "unknown requirement 'no-such'"),
-        (["--stdio", SERVER, "--examples", "-1"], "cannot be negative"),
-        (["--stdio", SERVER, "--tool", "a=1"], "must have the form NAME="),
-        (["--stdio", SERVER, "--tool", "a={"], "are not JSON"),
-        (["--stdio", SERVER, "--profile", "no-such-file"], "cannot read the profile"),
-        (["--stdio", SERVER, "--baseline", "no-such-file"], "cannot read no-such-file"),
-        (["--stdio", SERVER, "--replay", "no-such-file"], "cannot read no-such-file"),
-        (["--stdio", SERVER, "--budget", "soon"], "is not a duration"),
-        (["--stdio", SERVER, "--budget", "0"], "must be positive"),
+        ([SERVER, "--bearer", "t"], "require a URL"),
+        ([SERVER, "--only", "no-such"], "unknown requirement 'no-such'"),
+        ([SERVER, "--examples", "-1"], "cannot be negative"),
+        ([SERVER, "--tool", "a=1"], "must have the form NAME="),
+        ([SERVER, "--tool", "a={"], "are not JSON"),
+        ([SERVER, "--profile", "no-such-file"], "cannot read the profile"),
+        ([SERVER, "--baseline", "no-such-file"], "cannot read no-such-file"),
+        ([SERVER, "--replay", "no-such-file"], "cannot read no-such-file"),
+        ([SERVER, "--budget", "soon"], "is not a duration"),
+        ([SERVER, "--budget", "0"], "must be positive"),
     ],
 )  # fmt: skip
 def test_wrong_use_is_explained(
@@ -86,7 +86,7 @@ def test_a_profile_with_a_wrong_role_says_which_there_are(
 ) -> None:
     profile = tmp_path / "profile.toml"
     profile.write_text('[sleeps]\ntool = "nap"\n')
-    assert main(["check", "--stdio", SERVER, "--profile", str(profile)]) == 2
+    assert main(["check", SERVER, "--profile", str(profile)]) == 2
     assert "unknown role 'sleeps'; the roles are completes, slow" in capsys.readouterr().err
 
 

@@ -102,7 +102,7 @@ def check(server: Checked | str, folder: Path) -> tuple[int, Mapping[str, Any]]:
         if isinstance(server, str):
             target = [server]
         elif server.port is None:
-            target = ["--stdio", shlex.join([*server.command(), *server.arguments])]
+            target = [shlex.join([*server.command(), *server.arguments])]
         else:
             words = [*server.command(), *server.arguments]
             target = [stack.enter_context(_listening(words, server.port, folder))]

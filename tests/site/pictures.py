@@ -43,7 +43,7 @@ def run_check(*options: str) -> Report:
     """Check the server with the bug, over pipes."""
     serve = ["-m", "tests.conformance.broken_server", "--stdio", "--bug", _BUG]
     server = shlex.join([sys.executable, *serve])
-    asked = ["--stdio", server, "--generation", "2025-11-25", *options]
+    asked = [server, "--generation", "2025-11-25", *options]
     return check_named(read_arguments(asked), lambda _: None)
 
 
@@ -51,7 +51,7 @@ def picture_of(report: Report) -> str:
     """Draw the report as in a terminal."""
     console = Console(record=True, width=_WIDTH, file=io.StringIO(), force_terminal=True)
     terminal.show(report, console)
-    drawn = console.export_svg(title='taskmachine check --stdio "..."', theme=_THEME)
+    drawn = console.export_svg(title='taskmachine check "..."', theme=_THEME)
     drawn = re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL)  # fonts of another host
     drawn = re.sub(r"font-family: [^;]+;", "font-family: ui-monospace, monospace;", drawn)
     return re.sub(r"terminal-\d+", "report", drawn)

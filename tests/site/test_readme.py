@@ -44,7 +44,7 @@ def test_every_command_of_the_readme(tmp_path: Path) -> None:
         program, name, *words = shlex.split(line.replace("node server.js", server))
         assert (program, name) == (PROGRAM, "check")
         options = read_arguments(words)
-        assert options.url or options.stdio or options.client
+        assert options.server or options.client
 
 
 def test_every_shown_command_is_installed_by_the_first_one() -> None:

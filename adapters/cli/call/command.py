@@ -4,22 +4,25 @@ import argparse
 import asyncio
 import contextlib
 import json
-import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, Final, TextIO
 
+from taskmachine.adapters.cli.call.arguments import read_arguments, read_whole
 from taskmachine.adapters.cli.call.screen import Screen
-from taskmachine.adapters.client.connect import connect
+from taskmachine.adapters.cli.connecting import (
+    add_connection_options,
+    add_server,
+    find_tool,
+    opened,
+    seconds,
+)
 from taskmachine.adapters.client.errors import CallFailed, Cancelled
-from taskmachine.adapters.client.generations import REVISIONS
 from taskmachine.adapters.client.remote_task import RemoteTask
 from taskmachine.adapters.rendering.documents import as_json
 from taskmachine.adapters.rendering.wording import printable
 from taskmachine.protocol.jsonvalue import JSONObject
-from taskmachine.statemachine import ConfigurationError
 
 __all__ = ["add_to"]
 
@@ -31,58 +34,38 @@ def add_to(commands: Any, _: Callable[[], Any]) -> None:
     """Add the command to a parser."""
     does = "call a tool on an MCP server and wait for its result"
     call = commands.add_parser("call", help=does, description=f"C{does[1:]}.")
-    call.add_argument(
-        "target",
-        metavar="SERVER",
-        help="its URL, or the quoted command that starts it on stdio",
-    )
+    add_server(call)
     call.add_argument("tool", metavar="TOOL", help="name of the tool")
+    call.add_argument(
+        "arguments",
+        metavar="KEY=VALUE",
+        nargs="*",
+        default=[],
+        help="an argument of the tool; KEY:=JSON sends JSON, KEY=@FILE reads a file",
+    )
     call.add_argument(
         "--args",
         metavar="JSON",
-        default="{}",
-        help="arguments as a JSON object; @FILE reads a file, - reads standard input",
+        help="arguments as a JSON object, which only the server checks; @FILE reads a file, "
+        "- reads standard input; KEY=VALUE overrides it",
     )
-    call.add_argument("--token-file", metavar="FILE", help="file with the bearer token for a URL")
-    call.add_argument(
-        "--generation",
-        choices=REVISIONS,
-        metavar="REV",
-        help=f"{' or '.join(REVISIONS)}; default: whichever the server supports",
-    )
+    add_connection_options(call)
     call.add_argument(
         "--ttl",
-        type=_seconds,
+        type=seconds,
         metavar="SECONDS",
         help="requested TTL of the task, where the protocol lets clients choose it",
-    )
-    call.add_argument(
-        "--timeout",
-        type=_seconds,
-        default=60.0,
-        metavar="SECONDS",
-        help="timeout of each request, including calls without a task; default: %(default)g",
     )
     call.add_argument("--json", action="store_true", help="print the whole result as JSON")
     call.add_argument("--no-input", action="store_true", help="decline all questions of the tool")
     call.set_defaults(run=lambda options: asyncio.run(_run(options)))
 
 
-def _seconds(text: str) -> float:
-    number = float(text)
-    if not 0 < number < 10_000_000:
-        raise ValueError(text)
-    return number
-
-
-_seconds.__name__ = "number of seconds"  # argparse says: invalid number of seconds value: '0'
-
-
 async def _run(options: argparse.Namespace) -> int:
-    arguments = _arguments(options.args)
+    whole = None if options.args is None else read_whole(options.args)
     can_ask = not options.no_input and options.args != "-" and sys.stdin.isatty()
     call = _Call(Screen(can_ask=can_ask and sys.stderr.isatty()))
-    work = asyncio.create_task(call.run(options, arguments))
+    work = asyncio.create_task(call.run(options, whole))
     interrupted, loop = asyncio.Event(), asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGINT, interrupted.set)
     try:
@@ -124,18 +107,13 @@ class _Call:
         self.is_stopped = False
         self._task: RemoteTask | None = None
 
-    async def run(self, options: argparse.Namespace, arguments: JSONObject) -> JSONObject:
+    async def run(self, options: argparse.Namespace, whole: JSONObject | None) -> JSONObject:
         """Make the call and return its result."""
-        token = None if options.token_file is None else _read(options.token_file).strip()
         ttl_ms = None if options.ttl is None else int(options.ttl * 1_000)
         with self.screen.showing():
-            async with connect(
-                _target(options.target),
-                generation=options.generation,
-                token=token,
-                answer=self.screen.answer,
-                timeout=options.timeout,
-            ) as session:
+            async with opened(options, self.screen.answer) as session:
+                tool = find_tool(await session.tools(), options.tool, options.server)
+                arguments = read_arguments(tool, options.arguments, whole)
                 self._task = await session.call(options.tool, arguments, ttl_ms=ttl_ms)
                 async for update in self._task:
                     self.screen.show(update)
@@ -150,36 +128,6 @@ class _Call:
         self.screen.say("Cancelling.")
         with contextlib.suppress(CallFailed):
             await self._task.cancel()
-
-
-def _target(text: str) -> str | list[str]:
-    if text.startswith(("http://", "https://")):
-        return text
-    try:
-        return shlex.split(text)
-    except ValueError as error:
-        raise ConfigurationError(f"cannot read the command {text!r}: {error}") from None
-
-
-def _arguments(given: str) -> JSONObject:
-    if given == "-":
-        text = sys.stdin.read()
-    else:
-        text = _read(given[1:]) if given.startswith("@") else given
-    try:
-        arguments = json.loads(text)
-    except ValueError as error:
-        raise ConfigurationError(f"--args is not valid JSON: {error}") from None
-    if not isinstance(arguments, dict):
-        raise ConfigurationError("--args must be a JSON object")
-    return arguments
-
-
-def _read(path: str) -> str:
-    try:
-        return Path(path).read_text()
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(f"cannot read {path}: {error}") from None
 
 
 def _print(result: JSONObject, *, whole: bool) -> int:

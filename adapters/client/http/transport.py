@@ -11,8 +11,10 @@ import httpx
 
 from taskmachine.adapters.client.errors import BadAnswer, ConnectionLost, Refused
 from taskmachine.adapters.client.sse import EventTooLarge, Parser
+from taskmachine.adapters.client.target import how_to_start
 from taskmachine.protocol.errors import MalformedMessage
 from taskmachine.protocol.jsonrpc import (
+    INVALID_REQUEST,
     ErrorResponse,
     Id,
     Message,
@@ -99,6 +101,8 @@ class Endpoint:
                 yield response
         except (httpx.HTTPError, httpx.StreamError) as error:
             words = str(error) or type(error).__name__
+            if isinstance(error, httpx.ConnectError):
+                words += how_to_start(str(self._url))
             raise ConnectionLost(f"no connection to {self._url}: {words}") from None
 
     async def close(self) -> None:
@@ -131,6 +135,8 @@ async def answer_in(response: httpx.Response, request: Request) -> Message:
         if response.is_success:
             raise BadAnswer(f"the answer to {request.method} is invalid: {error}") from None
     if isinstance(message, ErrorResponse) and message.id in (None, request.id):
+        if response.status_code in (401, 404) and message.error.code == INVALID_REQUEST:
+            raise _refused(response, message.error.message)  # HTTP is the problem, not the message
         return ErrorResponse(request.id, message.error)
     if not response.is_success:
         raise _refused(response)
@@ -142,11 +148,13 @@ async def answer_in(response: httpx.Response, request: Request) -> Message:
     raise BadAnswer(f"the server answered {request.method} with {what} instead of a response")
 
 
-def _refused(response: httpx.Response) -> Refused:
+def _refused(response: httpx.Response, reason: str = "") -> Refused:
     words = f"the server answered with HTTP {response.status_code} {response.reason_phrase}"
     if response.is_redirect:
         # Redirects are not followed, because they would forward the token.
         words += f": use {response.headers.get('Location')} instead"
+    if reason:
+        words += f": {reason}"
     return Refused(response.status_code, words.strip())
 
 

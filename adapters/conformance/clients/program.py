@@ -79,7 +79,8 @@ async def run_program(
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
-        raise CannotCheck(f"cannot start {command[0]!r}: {error}") from None
+        reason = getattr(error, "strerror", None) or error
+        raise CannotCheck(f"cannot start {command[0]!r}: {reason}") from None
     assert process.stderr is not None
     kept = bytearray()
     reading = asyncio.get_running_loop().create_task(_keep(process.stderr, kept))

@@ -61,7 +61,8 @@ class StdioTransport:
                 *command, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
             )
         except (OSError, ValueError) as error:
-            raise CannotCheck(f"cannot start {command[0]!r}: {error}") from None
+            reason = getattr(error, "strerror", None) or error
+            raise CannotCheck(f"cannot start {command[0]!r}: {reason}") from None
         self._readers = [
             asyncio.create_task(self._read_stdout()),
             asyncio.create_task(self._read_stderr()),

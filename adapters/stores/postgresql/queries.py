@@ -21,6 +21,7 @@ With a single row, concurrent transactions that create or end tasks would wait f
 """
 
 LOAD: Final = "SELECT id, record FROM @tasks WHERE id = ANY (%s::text[])"
+STARTING_WITH: Final = "SELECT record FROM @tasks WHERE id >= %s AND id < %s ORDER BY id LIMIT %s"
 PAGE: Final = """
     SELECT record FROM @tasks WHERE owner = %s AND (created_at, id) < (%s::bigint, %s)
     ORDER BY created_at DESC, id DESC LIMIT %s"""

@@ -5,6 +5,7 @@ into one write to its disk.  Requires the extra `postgresql`.
 """
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -208,6 +209,12 @@ class PostgreSQLStore:
         if is_first:
             await self._watch.close()
             await self._connections.close()
+
+    # --- beyond the contract -----------------------------------------------------------------
+
+    async def starting_with(self, prefix: str, limit: int) -> Sequence[Task]:
+        """Return tasks whose id begins with `prefix`, by id, for operators."""
+        return await self._tasks(sql.STARTING_WITH, prefix, prefix + chr(sys.maxunicode), limit)
 
     # --- internals ---------------------------------------------------------------------------
 

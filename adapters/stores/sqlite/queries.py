@@ -9,6 +9,7 @@ CHUNK: Final = 100
 """Number of versions, or of exported tasks, that one statement reads."""
 
 LOAD: Final = "SELECT record FROM tasks WHERE id = ?"
+STARTING_WITH: Final = "SELECT record FROM tasks WHERE id >= ? AND id < ? ORDER BY id LIMIT ?"
 PAGE: Final = """
     SELECT record FROM tasks WHERE owner = ? AND (created_at, id) < (?, ?)
     ORDER BY created_at DESC, id DESC LIMIT ?"""

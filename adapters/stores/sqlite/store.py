@@ -7,6 +7,7 @@ mode they do not wait for writers, and they see every acknowledged write.
 import asyncio
 import os
 import sqlite3
+import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import closing
 from functools import partial
@@ -59,6 +60,8 @@ def _path(url: str) -> Path:
     scheme, _, name = url.partition(":")
     if scheme != "sqlite" or not name or name == ":memory:" or "\0" in name:
         raise ConfigurationError(f"'{url}' names no file: a SQLite store is 'sqlite:PATH'")
+    if name.startswith("//") and not name.startswith("///"):
+        raise ConfigurationError(f"'{url}' names a host: did you mean sqlite:{name[2:]}?")
     return Path(name)
 
 
@@ -211,6 +214,10 @@ class SQLiteStore:
         """Check the whole file and return a sentence for each problem."""
         self._check_open()
         return await asyncio.to_thread(problems, self._path)
+
+    async def starting_with(self, prefix: str, limit: int) -> Sequence[Task]:
+        """Return tasks whose id begins with `prefix`, by id, for operators."""
+        return self._tasks(sql.STARTING_WITH, prefix, prefix + chr(sys.maxunicode), limit)
 
     # --- reading -----------------------------------------------------------------------------
 

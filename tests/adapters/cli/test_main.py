@@ -2,6 +2,8 @@
 
 import io
 import json
+import os
+import pty
 import re
 import subprocess
 import sys
@@ -125,14 +127,52 @@ def test_an_unknown_dialect_is_a_clear_error(capsys: pytest.CaptureFixture[str])
         main(["--debug", "table", "--dialect", "2024-11-05"])
 
 
-@pytest.mark.parametrize("arguments", [[], ["no-such"], ["table", "--format", "pdf"]])
-def test_usage_errors_leave_with_2(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["serv"], "unknown command 'serv': did you mean 'serve'? (taskmachine --help)"),
+        (["Tasks"], "unknown command 'Tasks': did you mean 'tasks'? (taskmachine --help)"),
+        (["no-such"], "unknown command 'no-such' (taskmachine --help)"),
+        (["\x1b[2J"], r"unknown command '\x1b[2J' (taskmachine --help)"),
+        (["--no-such"], "unknown option '--no-such' (taskmachine --help)"),
+        (["table", "--format", "pdf"], "invalid choice: 'pdf'"),
+        (
+            ["table", "--frmat=svg"],
+            "unknown option '--frmat': did you mean '--format'? (taskmachine table --help)",
+        ),
+        (["table", "x"], "unexpected argument 'x' (taskmachine table --help)"),
+        (
+            ["tasks", "list", "--limt", "3"],
+            "did you mean '--limit'? (taskmachine tasks list --help)",
+        ),
+        (["call", "server"], "required: TOOL (taskmachine call --help)"),
+    ],
+)
+def test_usage_error_is_one_line_and_leaves_with_2(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as leaving:
         main(arguments)
     assert leaving.value.code == 2
-    assert "usage: taskmachine" in capsys.readouterr().err
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("taskmachine: error: ")
+    assert words in err
+    assert err.count("\n") == 1
+
+
+def test_error_is_red_in_a_terminal_only_where_colours_are_wanted() -> None:
+    def seen(**variables: str) -> str:
+        shown, theirs = pty.openpty()
+        environment = {**os.environ, "TERM": "xterm", **variables}
+        subprocess.run([COMMAND, "serv"], stderr=theirs, env=environment, check=False)
+        os.close(theirs)
+        text = os.read(shown, 1_000).decode()
+        os.close(shown)
+        return text
+
+    assert "\x1b[1;31merror: \x1b[0munknown command 'serv'" in seen()
+    assert "\x1b[1;31m" not in seen(NO_COLOR="1")
 
 
 def test_the_installed_command() -> None:

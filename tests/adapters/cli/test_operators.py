@@ -22,7 +22,7 @@ from taskmachine.adapters.rendering.wording import printable
 from taskmachine.adapters.stores import Worker, open_store
 from taskmachine.adapters.stores.sqlite.schema import VERSION
 from taskmachine.adapters.stores.sqlite.store import open_sqlite
-from taskmachine.statemachine import ConfigurationError, Entry, Task
+from taskmachine.statemachine import Call, ConfigurationError, Entry, State, Task
 from tests.adapters.example_store import OTHER, OWNER, RUDE, make
 from tests.oracle import REPOSITORY
 
@@ -148,13 +148,15 @@ def test_control_characters_of_a_task_are_escaped_in_the_terminal(tmp_path: Path
     assert refused == "taskmachine: error: no task '\\x1b[31m'\n"
 
 
-@pytest.mark.usefixtures("ids")
-def test_a_terminal_gets_colours_and_its_width() -> None:
+def test_a_terminal_gets_colours_and_its_width(ids: dict[str, str]) -> None:
     for columns in (70, 100, 160):
         shown = in_terminal(columns, "tasks", "list", "--store", "sqlite:tasks.db")
         assert "\x1b[32mcompleted" in shown
         plain = re.sub(r"\x1b\[[0-9;]*m", "", shown)
         assert max(map(len, plain.splitlines())) <= columns
+        row = next(line.split() for line in plain.splitlines() if "42/1000" in line)
+        assert ids["mirror"].startswith(row[0])
+        assert len(row[0]) == (12 if columns < 100 else 32)
 
 
 def in_terminal(columns: int, *arguments: str) -> str:
@@ -317,12 +319,64 @@ def test_before_an_upgrade_one_can_look(run: Run) -> None:
     assert "has schema version 99" in run(*command, code=2)
 
 
+# --- the store and the id of a task ----------------------------------------------------------
+
+
+@pytest.mark.usefixtures("ids")
+def test_the_store_is_that_of_serve(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    (Path("server.toml")).write_text('store = "sqlite:tasks.db"\nhttp = "127.0.0.1:8000"\n')
+    assert len(run_json(run, "tasks", "list", "--config", "server.toml")) == 5
+    monkeypatch.setenv("TASKMACHINE_STORE", "sqlite:tasks.db")
+    assert len(run_json(run, "tasks", "list")) == 5
+    assert "'other.db' does not exist" in run("tasks", "list", "--store", "sqlite:other.db", code=2)
+    monkeypatch.delenv("TASKMACHINE_STORE")
+    assert "'taskmachine.db' does not exist" in run("tasks", "list", code=2)
+    assert not Path("taskmachine.db").exists()
+    Path("tasks.db").rename("taskmachine.db")
+    assert len(run_json(run, "tasks", "list")) == 5
+
+
+def test_the_beginning_of_an_id_is_enough_if_only_one_begins_so(run: Run, tmp_path: Path) -> None:
+    url = f"sqlite:{tmp_path / 'tasks.db'}"
+    ids = ["abcd" + "0" * 28, "abcd" + "1" * 28, "abce" + "0" * 28, *(f"many{n}" for n in range(9))]
+
+    async def fill() -> None:
+        store = await open_store(url)
+        call = Call("tools/call", "greet", b"{}")
+        for number, task_id in enumerate([*ids, "abc"]):
+            task = Task(task_id, "eve", call, number, number, state=State.SUBMITTED)
+            await store.adopt(task, ())
+        await store.close()
+
+    asyncio.run(fill())
+    named = ("--store", url)
+    assert run_json(run, "tasks", "show", "abce", *named)["taskId"] == ids[2]
+    assert run_json(run, "tasks", "show", "abcd0", *named)["taskId"] == ids[0]
+    assert run_json(run, "tasks", "show", ids[1], *named)["taskId"] == ids[1]
+    assert run_json(run, "tasks", "show", "abc", *named)["taskId"] == "abc", "a whole id, if short"
+    error = run("tasks", "cancel", "abcd", *named, code=1)
+    assert f"several ids begin with 'abcd': {ids[0]}, {ids[1]}\n" in error
+    assert run_json(run, "tasks", "show", ids[0], *named)["state"] == "submitted"
+    error = run("tasks", "history", "many", *named, code=1)
+    assert error.endswith(": many0, many1, many2, many3, many4 and others\n")
+    assert "give at least 4 characters" in run("tasks", "show", "ab", *named, code=1)
+    assert run("tasks", "show", "abc%", *named, code=1) == "taskmachine: error: no task 'abc%'\n"
+    cancelled = f"Task {ids[2]} is cancelled.\n"
+    assert run("tasks", "cancel", "abce", *named) == cancelled
+
+
 # --- errors ----------------------------------------------------------------------------------
 
 WRONG = [
     (["tasks", "list", "--store", "sqlite:typo.db"], 2, "the file 'typo.db' does not exist"),
     (["tasks", "list", "--store", "memory:"], 2, "'memory:' is in the memory of one server"),
-    (["tasks", "list", "--store", "tasks.db"], 2, "no store for 'tasks.db'"),
+    (
+        ["tasks", "list", "--store", "tasks.db"],
+        2,
+        "no store for 'tasks.db': did you mean sqlite:tasks.db?",
+    ),
+    (["tasks", "list"], 2, "the file 'taskmachine.db' does not exist: name the store that"),
+    (["tasks", "list", "--config", "no.toml"], 2, "cannot read no.toml"),
     (["tasks", "list", "--store", "sqlite:"], 2, "'sqlite:' names no file"),
     (["tasks", "list", "--store", "sqlite:a\0b"], 2, "the file 'a\\x00b' does not exist"),
     (["tasks", "list", "--store", "sqlite:."], 2, ". is not a regular file"),
@@ -377,7 +431,6 @@ def test_operator_commands_report_errors_in_one_sentence_and_create_no_files(
     "arguments",
     [
         ["tasks"],
-        ["tasks", "list"],
         ["tasks", "list", "--store", "sqlite:x", "--limit", "0"],
         ["tasks", "list", "--store", "sqlite:x", "--limit", "many"],
         ["tasks", "list", "--store", "sqlite:x", "--state", "removed"],
@@ -392,7 +445,7 @@ def test_usage_errors_leave_with_2(
     with pytest.raises(SystemExit) as leaving:
         main(arguments)
     assert leaving.value.code == 2
-    assert "usage: taskmachine" in capsys.readouterr().err
+    assert capsys.readouterr().err.startswith("taskmachine: error: ")
 
 
 def test_debug_option_raises_the_original_error() -> None:

@@ -156,6 +156,19 @@ def test_missing_psycopg_error_names_the_extra_to_install() -> None:
     assert ended.stderr == f"taskmachine: error: {words}\n"
 
 
+def test_tasks_are_found_by_the_beginning_of_their_id(url: str) -> None:
+    async def run() -> None:
+        store = await open_postgresql(url)
+        for task_id in ("ab1", "ab2", "aB3", "ac4", "a_5"):
+            await created(store, task_id)
+        for prefix, found in (("ab", ["ab1", "ab2"]), ("a_", ["a_5"]), ("a\0", []), ("b", [])):
+            assert [task.id for task in await store.starting_with(prefix, 9)] == found
+        assert len(await store.starting_with("a", 3)) == 3
+        await store.close()
+
+    asyncio.run(run())
+
+
 # --- what is refused -----------------------------------------------------------------------------
 
 

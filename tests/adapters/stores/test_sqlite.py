@@ -88,7 +88,9 @@ def refusal(path: Path, kind: type[Exception]) -> str:
 # --- where it is ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("url", ["sqlite:", "sqlite::memory:", "sqlite:a\0b", "sqlite"])
+@pytest.mark.parametrize(
+    "url", ["sqlite:", "sqlite::memory:", "sqlite:a\0b", "sqlite", "sqlite://x.db"]
+)
 def test_a_url_without_a_file_is_refused(url: str) -> None:
     with pytest.raises(ConfigurationError):
         asyncio.run(open_store(url))

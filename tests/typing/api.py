@@ -83,6 +83,7 @@ def count(ctx: SyncContext, to: int = 3) -> ToolResult:
 
 if __name__ == "__main__":
     serve(tools, http="127.0.0.1:8000", store="sqlite:tasks.db")
+    tools.run()
 
 
 async def run() -> None:

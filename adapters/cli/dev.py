@@ -5,6 +5,7 @@ next one continues them.
 """
 
 import argparse
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -33,6 +34,8 @@ from taskmachine.statemachine import ConfigurationError
 __all__ = ["add_to"]
 
 FLAGS: Final = ("http", "store", "tools")
+PASSED: Final = (*FLAGS, "config", "debug", "log_format", "log_level")
+"""The options that the child process needs."""
 
 HOST: Final = "127.0.0.1"
 PORTS: Final = range(8000, 8100)
@@ -81,13 +84,12 @@ def _run(options: argparse.Namespace) -> int:
     announce(f"reloading after each change of a Python file in {folder}; Ctrl-C stops")
     server = _start(options, is_open)
     try:
-        for changes in watch(folder, watch_filter=PythonFilter()):
-            changed = ", ".join(sorted({Path(path).name for _, path in changes}))
-            announce(f"reloading after a change of {changed}")
-            _stop(server)
-            server = _start(options, is_open)
-    except KeyboardInterrupt:
-        return 0
+        with contextlib.suppress(KeyboardInterrupt):
+            for changes in watch(folder, watch_filter=PythonFilter()):
+                changed = ", ".join(sorted({Path(path).name for _, path in changes}))
+                announce(f"reloading after a change of {changed}")
+                _stop(server)
+                server = _start(options, is_open)
     finally:
         _stop(server)
     return 0
@@ -110,7 +112,8 @@ def _free_address() -> str:
 
 
 def _start(options: argparse.Namespace, is_open: Any) -> BaseProcess:
-    server = multiprocessing.get_context("spawn").Process(target=_serve, args=(options, is_open))
+    passed = argparse.Namespace(**{name: getattr(options, name) for name in PASSED})
+    server = multiprocessing.get_context("spawn").Process(target=_serve, args=(passed, is_open))
     # Inherited by the child: Ctrl-C also reaches it, perhaps before it can handle signals.
     handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
     server.start()

@@ -16,7 +16,7 @@ GROUPS: Final[Mapping[str, Mapping[str, tuple[str, list[str]]]]] = {
         ),
         "dev": (
             "serve tools on this machine and reload them when a Python file changes",
-            ["taskmachine dev shop.py"],
+            ["taskmachine dev shop.py", "taskmachine dev shop.py --no-browser"],
         ),
         "serve": (
             "serve tools as tasks over HTTP or stdio",

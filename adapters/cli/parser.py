@@ -51,7 +51,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Exit with one line, without the usage: the help shows more."""
-        print_error(f"{message} ({self.prog} --help)")
+        print_error(f"{message} ({self.prog} --help)", self.prog.partition(" ")[0])
         self.exit(2)
 
 

@@ -1,6 +1,5 @@
 """A program that serves its own tools: `tools.run()` at the end of a file."""
 
-import argparse
 import os
 import sys
 from types import TracebackType
@@ -34,15 +33,14 @@ class Tools(registry.Tools):
             )
         # Here, as most programs only register tools.
         from taskmachine.adapters.cli.main import run_command
+        from taskmachine.adapters.cli.parser import Parser, read_options
         from taskmachine.adapters.cli.serve import add_options, serve_tools
 
-        parser = argparse.ArgumentParser(
-            description="Serve the tools of this program over stdio (default) or HTTP."
-        )
+        parser = Parser(description="Serve the tools of this program over stdio (default) or HTTP.")
         parser.add_argument("--debug", action="store_true", help="show a traceback on errors")
         add_options(parser)
         parser.set_defaults(run=lambda options: serve_tools(options, self))
-        status = run_command(parser.parse_args(), parser.prog)
+        status = run_command(read_options(parser, sys.argv[1:]), parser.prog)
         if status:
             sys.exit(status)
 
@@ -57,13 +55,11 @@ def _is_importing() -> bool:
     return False
 
 
-def _one_line(
-    kind: type[BaseException], error: BaseException, frames: TracebackType | None
-) -> None:
-    """Report a tool that cannot be registered like the other errors of a command."""
-    is_wanted = hasattr(sys, "ps1") or "--debug" in sys.argv
-    if is_wanted or not isinstance(error, ConfigurationError):
-        sys.__excepthook__(kind, error, frames)
+def _one_line(kind: type[BaseException], error: BaseException, at: TracebackType | None) -> None:
+    """Report a tool that cannot be registered like other wrong usage, except in a console."""
+    has_traceback = "--debug" in sys.argv or hasattr(sys, "ps1")
+    if has_traceback or not isinstance(error, ConfigurationError):
+        sys.__excepthook__(kind, error, at)
         return
     program = os.path.basename(sys.argv[0])
     print_error(describe(error, program), program)

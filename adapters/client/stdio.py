@@ -7,7 +7,6 @@ import os
 import shlex
 import signal
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final, cast
 
 from taskmachine.adapters.client.connection import Listener
@@ -51,7 +50,7 @@ async def start(command: Sequence[str], listener: Listener) -> "StdioTransport":
 
 
 def _reason(error: Exception, command: Sequence[str]) -> str:
-    if Path(command[0]).suffix == ".py" and Path(command[0]).is_file():
+    if command[0].endswith(".py") and os.path.isfile(command[0]):
         return f"did you mean 'python {shlex.join(command)}'?"
     if isinstance(error, FileNotFoundError):
         return "there is no such program"

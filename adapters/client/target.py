@@ -1,9 +1,9 @@
 """Read what a user wrote to name a server, and say what to write instead."""
 
+import os
 import re
 import shlex
 import shutil
-from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -33,12 +33,11 @@ def read_target(text: str) -> str | list[str]:
         words = shlex.split(text)
     except ValueError as error:
         raise ConfigurationError(f"cannot read the command {text!r}: {error}") from None
-    if len(words) == 1 and shutil.which(text) is None and not Path(text).exists():
-        scheme = "http" if _ADDRESS.fullmatch(text) else "https" if _HOST.fullmatch(text) else None
-        if scheme is not None:
-            url = f"{scheme}://{text}"
-            likely = url if urlsplit(url).path.strip("/") else likely_url(url)
-            raise ConfigurationError(f"'{text}' has no scheme: did you mean {likely}?")
+    scheme = "http" if _ADDRESS.fullmatch(text) else "https" if _HOST.fullmatch(text) else None
+    if scheme is not None and shutil.which(text) is None and not os.path.exists(text):
+        url = f"{scheme}://{text}"
+        likely = url if urlsplit(url).path.strip("/") else likely_url(url)
+        raise ConfigurationError(f"'{text}' has no scheme: did you mean {likely}?")
     return words
 
 
@@ -47,11 +46,9 @@ def explained(error: TaskmachineError, url: str) -> TaskmachineError:
     likely = likely_url(url)
     words = f"no MCP server at {url} ({error}): did you mean {likely}?"
     match error:
-        case BadAnswer() if likely == url:
-            return error
-        case Refused(status=404 | 405):
-            return Refused(error.status, words)
-        case BadAnswer() if not isinstance(error, Refused):
+        case Refused(status=404 | 405 as status) if likely != url:
+            return Refused(status, words)
+        case BadAnswer() if likely != url and not isinstance(error, Refused):
             return BadAnswer(words)
         case _:
             return error

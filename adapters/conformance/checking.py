@@ -123,9 +123,8 @@ async def _spoken(target: Target, generation: Generation) -> list[Revision]:
     refusals = dict(zip(wanted, answers, strict=True))
     spoken = [revision for revision, why in refusals.items() if why is None]
     if not spoken or (generation == "both" and len(spoken) < len(refusals)):
-        reasons = {why for why in refusals.values() if why}
         said = "; ".join(f"{revision}: {why}" for revision, why in refusals.items() if why)
-        if len(reasons) == 1:
-            [said] = reasons
+        if not spoken and len(set(refusals.values())) == 1:
+            said = str(answers[0])
         raise CannotCheck(f"cannot connect to the target ({said})")
     return spoken

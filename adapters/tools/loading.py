@@ -55,7 +55,7 @@ def load_tools(name: str) -> Tools:
 
 
 def folder_of(name: str) -> Path:
-    """Return the folder of the code of these tools: that of the file, or the current one."""
+    """Return the folder with the code of these tools: that of the file, or the current one."""
     return _place(name, {}).folder
 
 
@@ -70,12 +70,12 @@ def _place(name: str, named: Mapping[str, str]) -> _Place:
     if not where.endswith(".py"):
         return _Place(Path.cwd(), where, object)
     file = Path(where).absolute()
+    if not file.is_file():
+        raise ConfigurationError(f"tools '{name}': there is no file {file}")
     return _Place(file.parent, file.stem, object, file)
 
 
 def _module(place: _Place, name: str) -> Any:
-    if place.file is not None and not place.file.is_file():
-        raise ConfigurationError(f"tools '{name}': there is no file {place.file}")
     folder = str(place.folder)
     if folder not in sys.path:
         sys.path.insert(0, folder)

@@ -189,6 +189,7 @@ async def decorated(ctx: Context, blocking: SyncContext) -> None:
 
 if __name__ == "__main__":
     serve(tools, http="127.0.0.1:8000", store="sqlite:tasks.db")
+    tools.run()
 
 
 async def run() -> None:

@@ -316,5 +316,7 @@ def test_command_names_the_missing_package_and_its_extra(
 def test_cluster_reports_a_failed_member_and_stops_all_processes(temporary: Path) -> None:
     with running(temporary, "--replicas", "1", "--workers", "1", "--tools", "no:TOOLS") as cluster:
         assert cluster.end(None) == 2
-        cluster.until(r"^taskmachine: error: \w+ 1 did not start: tools 'no:TOOLS': the import")
+        cluster.until(
+            r"^taskmachine: error: \w+ 1 did not start: tools 'no:TOOLS': there is no module 'no'"
+        )
     assert list(temporary.iterdir()) == []

@@ -134,6 +134,14 @@ sys.exit(main(["dev", "shop.py"]))
 """
 
 
+def test_a_file_that_does_not_exist_is_refused(folder: Path) -> None:
+    done = ended(*COMMAND, "dev", "nowhere/shop.py", folder=folder)
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"taskmachine: error: tools 'nowhere/shop.py': there is no file {folder}/nowhere/shop.py\n"
+    )
+
+
 def test_a_missing_package_is_named(folder: Path) -> None:
     done = ended(sys.executable, "-c", WITHOUT, folder=folder)
     assert done.returncode == 2

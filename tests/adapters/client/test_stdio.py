@@ -3,6 +3,7 @@
 import asyncio
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -139,3 +140,15 @@ async def test_leaving_early_takes_the_server_along() -> None:
             task = await session.call("work")
         with pytest.raises(ConnectionLost, match="was closed"):
             await task.result()
+
+
+async def test_a_command_that_cannot_start_says_what_to_write(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").touch()
+    for command, words in (
+        ([f"{tmp_path}/shop.py", "--x"], f"did you mean 'python {tmp_path}/shop.py --x'?"),
+        (["no-such-program"], "cannot start 'no-such-program': there is no such program"),
+    ):
+        with pytest.raises(ConfigurationError) as caught:
+            async with connect(command):
+                raise AssertionError("connected")
+        assert words in str(caught.value)

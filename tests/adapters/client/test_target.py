@@ -18,6 +18,7 @@ from taskmachine.statemachine import ConfigurationError, TaskmachineError
         ("python", ["python"]),
         ("server:8000 --stdio", ["server:8000", "--stdio"]),
         ("no-such-program", ["no-such-program"]),
+        ("x" * 5_000, ["x" * 5_000]),
         ("./tools.example", ["./tools.example"]),
         ("", []),
     ],

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     )
     from taskmachine.adapters.server.serving import serve
     from taskmachine.adapters.tools.content import Audio, File, Image, ResourceLink, ToolResult
-    from taskmachine.adapters.tools.context import Context, SyncContext
+    from taskmachine.adapters.tools.context import Context
     from taskmachine.adapters.tools.questions import (
         Accepted,
         Answer,
@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     )
     from taskmachine.adapters.tools.registry import CallError, ToolError
     from taskmachine.adapters.tools.sampling import SamplingResult, UnfitReply, sampling
+    from taskmachine.adapters.tools.sync_context import SyncContext
     from taskmachine.protocol.caller import Caller
     from taskmachine.protocol.operations import Create
     from taskmachine.statemachine import (
@@ -108,8 +109,9 @@ else:
         "adapters.runtime.runtime": "Runtime RuntimeConfig open_runtime start_runtime",
         "adapters.server.serving": "serve",
         "adapters.tools.content": "Audio File Image ResourceLink ToolResult",
-        "adapters.tools.context": "Context SyncContext",
+        "adapters.tools.context": "Context",
         "adapters.tools.questions": "Accepted Answer NotAccepted choose confirm form url",
+        "adapters.tools.sync_context": "SyncContext",
         "adapters.tools.sampling": "SamplingResult UnfitReply sampling",
         "adapters.tools.registry": "CallError ToolError",
         "protocol.caller": "Caller",

@@ -23,13 +23,14 @@ from typing import Any, Final, Literal, TypedDict, TypeVar, Unpack, get_args, ov
 import attrs
 
 from taskmachine.adapters.tools.blame import blaming, home_of, line_of, name_of
-from taskmachine.adapters.tools.context import Context, SyncContext
+from taskmachine.adapters.tools.context import Context
 from taskmachine.adapters.tools.definitions import check_name, check_options, details_of
 from taskmachine.adapters.tools.docstrings import descriptions_of
 from taskmachine.adapters.tools.errors import CannotAsk, Gone
 from taskmachine.adapters.tools.lifespan import LifespanFunction, check_lifespan
 from taskmachine.adapters.tools.questions import Request, questions_of
 from taskmachine.adapters.tools.signatures import Signature
+from taskmachine.adapters.tools.sync_context import SyncContext
 from taskmachine.protocol.dialects.dialect import TaskSupport
 from taskmachine.protocol.dialects.mcp_2026_07_28.headers import mirrored_parameters
 from taskmachine.protocol.jsonrpc import INTERNAL_ERROR

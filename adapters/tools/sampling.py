@@ -2,24 +2,21 @@
 
 from collections.abc import Sequence
 from inspect import formatannotation
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import attrs
 
 from taskmachine.adapters.tools.questions import Request
-from taskmachine.protocol.jsonvalue import JSONObject, encode_json
+from taskmachine.protocol.jsonvalue import JSONObject, decode_json, encode_json
 from taskmachine.statemachine import TaskmachineError
 
 if TYPE_CHECKING:
-    from pydantic import ValidationError
     from typing_extensions import TypeForm
 
 __all__ = ["SamplingResult", "UnfitReply", "sampling"]
 
 _T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)
-
-MOST_PROBLEMS: Final = 5
 
 
 class UnfitReply(TaskmachineError):
@@ -73,6 +70,7 @@ def sampling(
     from pydantic import ValidationError  # takes 60 ms to import
 
     from taskmachine.adapters.tools.json_schemas import schema_of
+    from taskmachine.adapters.tools.problems import problems_of
     from taskmachine.adapters.tools.type_adapters import adapter_of
 
     adapter = adapter_of(answer_type)
@@ -82,11 +80,15 @@ def sampling(
 
     def read(result: JSONObject) -> SamplingResult[Any]:
         reply = _reply(result)
+        text = _unfenced(reply.text)
         try:
-            value = adapter.validate_json(_unfenced(reply.text))
+            sent = decode_json(text.encode())
+        except ValueError as error:
+            raise UnfitReply(reply.text, f"it is not JSON: {error}") from None
+        try:
+            return attrs.evolve(reply, value=adapter.validate_json(text))
         except ValidationError as error:
-            raise UnfitReply(reply.text, _problems(error)) from None
-        return attrs.evolve(reply, value=value)
+            raise UnfitReply(reply.text, problems_of(error, "reply", sent)) from None
 
     return Request("sampling/createMessage", params, read)
 
@@ -106,11 +108,3 @@ def _unfenced(text: str) -> str:
     text = text.strip()
     is_fenced = text.startswith("```") and text.endswith("```")
     return text[3:-3].removeprefix("json") if is_fenced else text
-
-
-def _problems(error: "ValidationError") -> str:
-    found = [
-        ": ".join(filter(None, [".".join(map(str, problem["loc"])), problem["msg"]]))
-        for problem in error.errors()
-    ]
-    return "; ".join(found[:MOST_PROBLEMS])

@@ -15,9 +15,10 @@ from zlib import crc32
 
 import msgspec
 
-from taskmachine.adapters.tools.context import Context, SyncContext
+from taskmachine.adapters.tools.context import Context
 from taskmachine.adapters.tools.questions import Answer, Request, form
 from taskmachine.adapters.tools.registry import CallError, Tools
+from taskmachine.adapters.tools.sync_context import SyncContext
 from taskmachine.protocol.jsonvalue import JSONObject
 from tests.chaos.record import LogLine
 

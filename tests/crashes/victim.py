@@ -19,9 +19,10 @@ from taskmachine.adapters.runtime.limits import Limits
 from taskmachine.adapters.runtime.runtime import Runtime, RuntimeConfig, open_runtime
 from taskmachine.adapters.runtime.waiting import wait_for
 from taskmachine.adapters.stores import Caps
-from taskmachine.adapters.tools.context import Context, SyncContext
+from taskmachine.adapters.tools.context import Context
 from taskmachine.adapters.tools.questions import Request, form
 from taskmachine.adapters.tools.registry import CallError, Tools
+from taskmachine.adapters.tools.sync_context import SyncContext
 from taskmachine.protocol.jsonvalue import encode_json
 from taskmachine.protocol.operations import Answer, Cancel, Create
 from taskmachine.statemachine import Call, Reply, Task

@@ -155,12 +155,6 @@ def threaded(ctx: SyncContext) -> None:
     assert_type(ctx.choose("place", "Where?", ["staging", "production"]), str | None)
 
 
-async def keep_their_types(ctx: Context, sync: SyncContext) -> None:
-    assert_type(await deploy("1.2", ctx), str)
-    assert_type(await narrowed(ctx), bool)
-    assert_type(count(sync, 2), ToolResult)
-
-
 @tools.task
 def count(ctx: SyncContext, to: int = 3) -> ToolResult:
     if to < 0:

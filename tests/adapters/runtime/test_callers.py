@@ -14,8 +14,9 @@ from taskmachine.adapters.cli import operator_actions
 from taskmachine.adapters.rendering.documents import task_document
 from taskmachine.adapters.runtime.runtime import Runtime, open_runtime
 from taskmachine.adapters.stores import open_store
-from taskmachine.adapters.tools.context import Context, SyncContext
+from taskmachine.adapters.tools.context import Context
 from taskmachine.adapters.tools.registry import Tools
+from taskmachine.adapters.tools.sync_context import SyncContext
 from taskmachine.protocol.caller import Caller
 from taskmachine.protocol.operations import Create
 from taskmachine.statemachine import Outcome, State, Task, lifecycle

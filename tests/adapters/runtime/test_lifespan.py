@@ -18,9 +18,10 @@ from taskmachine.adapters.engines.procrastinate.opening import for_replicas, for
 from taskmachine.adapters.runtime.runtime import RuntimeConfig, open_runtime, start_runtime
 from taskmachine.adapters.runtime.testing.virtual_loop import VirtualLoop
 from taskmachine.adapters.stores.memory import MemoryStore
-from taskmachine.adapters.tools.context import Context, SyncContext
+from taskmachine.adapters.tools.context import Context
 from taskmachine.adapters.tools.errors import LifespanFailed
 from taskmachine.adapters.tools.registry import Tools
+from taskmachine.adapters.tools.sync_context import SyncContext
 from taskmachine.protocol.caller import Caller
 from taskmachine.protocol.operations import Create
 from taskmachine.statemachine import ConfigurationError, Outcome, Task

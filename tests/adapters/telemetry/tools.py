@@ -9,9 +9,10 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 
 from taskmachine.adapters.runtime.runtime import Runtime, RuntimeConfig, open_runtime
-from taskmachine.adapters.tools.context import Context, SyncContext
+from taskmachine.adapters.tools.context import Context
 from taskmachine.adapters.tools.questions import form
 from taskmachine.adapters.tools.registry import ToolError, Tools
+from taskmachine.adapters.tools.sync_context import SyncContext
 from tests.adapters.telemetry.exporters import Telemetry
 from tests.adapters.transports.wire import NEW, OLD, Caller, callers, serving
 

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from taskmachine.adapters.tools.context import Context, SyncContext
+from taskmachine.adapters.tools.context import Context
 from taskmachine.adapters.tools.functions import signature_of
 from taskmachine.adapters.tools.registry import Tools
 from taskmachine.adapters.tools.signatures import Signature
+from taskmachine.adapters.tools.sync_context import SyncContext
 from taskmachine.statemachine import ConfigurationError
 
 __all__ = ["read", "refusal", "returning", "signature", "taking", "wrong"]

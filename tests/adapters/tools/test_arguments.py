@@ -9,7 +9,8 @@ import jsonschema_rs
 import pytest
 from pydantic import BaseModel, Field
 
-from taskmachine.adapters.tools.context import Context, SyncContext
+from taskmachine.adapters.tools.context import Context
+from taskmachine.adapters.tools.sync_context import SyncContext
 from taskmachine.protocol.jsonvalue import decode_json, encode_json
 from tests.adapters.tools.reading import read, returning, signature, taking, wrong
 

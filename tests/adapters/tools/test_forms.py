@@ -348,9 +348,9 @@ def test_what_a_form_cannot_show_is_refused_with_its_place_and_what_to_use(
         (list[Inner], f"a form cannot show list[{__name__}.Inner]: a list must be of choices"),
         (dict[str, int], "a form cannot show dict[str, int]: forms are flat"),
         (None, "a form cannot show None: use text, a number"),
-        (Opaque, "Opaque cannot be JSON: no schema for"),
-        (7, "7 cannot be JSON: no schema for 7"),
-        (Model(place=Env.STAGING), "cannot be JSON: no schema for"),
+        (Opaque, "Opaque cannot be JSON; use JSON types, a pydantic model, a dataclass or"),
+        (7, "7 cannot be JSON; use JSON types"),
+        (Model(place=Env.STAGING), " cannot be JSON; use JSON types"),
         ("Model", "'Model' cannot be JSON: "),
     ],
 )

@@ -11,11 +11,12 @@ import attrs
 import pytest
 
 from taskmachine.adapters.tools.content import ToolResult
-from taskmachine.adapters.tools.context import Context, Parked, SyncContext
+from taskmachine.adapters.tools.context import Context, Parked
 from taskmachine.adapters.tools.errors import Gone
 from taskmachine.adapters.tools.questions import Request, form, url
 from taskmachine.adapters.tools.registry import CallError, Threads, ToolError, Tools
 from taskmachine.adapters.tools.sampling import sampling
+from taskmachine.adapters.tools.sync_context import SyncContext
 from taskmachine.protocol.caller import Caller
 from taskmachine.statemachine import (
     Cause,

@@ -7,10 +7,11 @@ from pydantic import BaseModel, Field, model_validator
 
 from taskmachine.adapters.client.connect import connect
 from taskmachine.adapters.client.remote_task import Question
-from taskmachine.adapters.tools.context import Context, SyncContext
+from taskmachine.adapters.tools.context import Context
 from taskmachine.adapters.tools.questions import form
 from taskmachine.adapters.tools.registry import Tools
 from taskmachine.adapters.tools.sampling import sampling
+from taskmachine.adapters.tools.sync_context import SyncContext
 from tests.adapters.transports.wire import in_both, serving
 
 Env = Literal["staging", "production"]

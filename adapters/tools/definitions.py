@@ -61,7 +61,7 @@ _OPTIONS: Final[Mapping[str, tuple[Any, str]]] = {
 
 TAGS: Final = "taskmachine/tags"
 
-_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")  # as the specification recommends
 _HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 _ICON: Final = ("src", "mimeType", "sizes", "theme")
 
@@ -70,7 +70,7 @@ def check_name(name: Any) -> str:
     """Return the name of a tool, or raise ConfigurationError."""
     if name == "<lambda>":
         raise ConfigurationError('a lambda has no name; use name="..."')
-    if not isinstance(name, str) or not _NAME.fullmatch(name):  # 2025-11-25, "Tool Names"
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ConfigurationError(
             f"{name!r:.140} cannot be the name of a tool;"
             " use 1 to 128 letters, digits, '_', '-' and '.'"

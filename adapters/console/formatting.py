@@ -94,7 +94,9 @@ def _blocks(result: Any) -> Iterator[Block]:
             if len(contents) > MOST_BLOCKS:
                 yield Block("text", f"… and {len(contents) - MOST_BLOCKS:,} more blocks")
             more.pop("isError", None)
-            if structured := more.pop("structuredContent", None):
+            structured = more.pop("structuredContent", None)
+            texts = [content.get("text") for content in contents if isinstance(content, dict)]
+            if structured and [structured] != [{"result": text} for text in texts]:
                 yield Block("json", _indented(structured))
             if more:
                 yield Block("json", _indented(more))

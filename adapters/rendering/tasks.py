@@ -206,9 +206,11 @@ def ending(outcome: Outcome) -> str:
 def _content(result: bytes) -> str:
     """Return the text of a tool result that contains nothing else, or the JSON."""
     match read_value(result):
-        case {"content": [{"type": "text", "text": str(text)}], **more} if not more.keys() - {
-            "isError"
-        }:
+        case {"content": [{"type": "text", "text": str(text)}], **more} if more in (
+            {},
+            {"isError": True},
+            {"structuredContent": {"result": text}},  # of a function that returns text
+        ):
             return f"error: {text}" if more.get("isError") else text
         case _:
             return read_text(result)

@@ -1,15 +1,41 @@
-"""What `tools/list` shows of a tool beside its schemas."""
+"""The options of a tool, and what `tools/list` shows of it beside its schemas."""
 
 import difflib
 import re
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from typing import Any, Final, Literal, TypedDict
 
 from taskmachine.adapters.tools.blame import blaming
+from taskmachine.adapters.tools.questions import Request
+from taskmachine.protocol.dialects.dialect import TaskSupport
 from taskmachine.protocol.jsonvalue import JSONObject, encode_json
 from taskmachine.statemachine import ConfigurationError
 
-__all__ = ["check_name", "check_options", "details_of"]
+__all__ = ["Options", "Priority", "check_name", "check_options", "details_of"]
+
+Priority = Literal["low", "normal", "high"]
+"""Orders the tasks of one owner; it does not affect other owners."""
+
+
+class Options(TypedDict, total=False):
+    """The options of a tool, see `Tools.task`."""
+
+    description: str | None
+    title: str | None
+    annotations: Mapping[str, Any] | None
+    icons: Sequence[Mapping[str, Any]] | None
+    meta: Mapping[str, Any] | None
+    tags: Sequence[str] | Set[str] | None
+    support: TaskSupport
+    timeout: float
+    retry: bool
+    poll_interval: float | None
+    immediate: str | None
+    priority: Priority
+    first: Mapping[str, Request[Any]] | None
+    parks: bool
+    schema: JSONObject | None
+
 
 _TEXT: Final = (str, "a text")
 _SECONDS: Final = ((int, float), "a number of seconds")
@@ -35,7 +61,7 @@ _OPTIONS: Final[Mapping[str, tuple[Any, str]]] = {
 
 TAGS: Final = "taskmachine/tags"
 
-_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")  # as the specification recommends
 _HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 _ICON: Final = ("src", "mimeType", "sizes", "theme")
 
@@ -44,7 +70,7 @@ def check_name(name: Any) -> str:
     """Return the name of a tool, or raise ConfigurationError."""
     if name == "<lambda>":
         raise ConfigurationError('a lambda has no name; use name="..."')
-    if not isinstance(name, str) or not _NAME.fullmatch(name):  # 2025-11-25, "Tool Names"
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ConfigurationError(
             f"{name!r:.140} cannot be the name of a tool;"
             " use 1 to 128 letters, digits, '_', '-' and '.'"

@@ -1,4 +1,4 @@
-"""What is wrong with a value, in one line: up to five problems, each with its place."""
+"""Validation errors as one line: up to five problems, each with its place."""
 
 from typing import Any, Final
 

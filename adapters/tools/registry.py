@@ -16,19 +16,25 @@ import contextvars
 import inspect
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from typing import Any, Final, Literal, TypedDict, TypeVar, Unpack, get_args, overload
+from typing import Any, Final, TypeVar, Unpack, get_args, overload
 
 import attrs
 
 from taskmachine.adapters.tools.blame import blaming, home_of, line_of, name_of
 from taskmachine.adapters.tools.context import Context
-from taskmachine.adapters.tools.definitions import check_name, check_options, details_of
+from taskmachine.adapters.tools.definitions import (
+    Options,
+    Priority,
+    check_name,
+    check_options,
+    details_of,
+)
 from taskmachine.adapters.tools.docstrings import descriptions_of
 from taskmachine.adapters.tools.errors import CannotAsk, Gone
 from taskmachine.adapters.tools.lifespan import LifespanFunction, check_lifespan
-from taskmachine.adapters.tools.questions import Request, questions_of
+from taskmachine.adapters.tools.questions import questions_of
 from taskmachine.adapters.tools.signatures import Signature
 from taskmachine.adapters.tools.sync_context import SyncContext
 from taskmachine.protocol.dialects.dialect import TaskSupport
@@ -61,9 +67,6 @@ __all__ = [
 ]
 
 log: Final = logging.getLogger("taskmachine")
-
-Priority = Literal["low", "normal", "high"]
-"""Orders the tasks of one owner; it does not affect other owners."""
 
 MAX_RESULT: Final = MAX_BYTES * 3 // 4
 """Size limit of a result, which must fit into a message; most hold their data twice."""
@@ -181,26 +184,6 @@ class Tool:
             log.error("tool '%s' raised a CallError whose data is not JSON", self.name)
             data = None
         return Outcome.of_error(error.code, error.message, data)
-
-
-class Options(TypedDict, total=False):
-    """The options of a tool, see `Tools.task`."""
-
-    description: str | None
-    title: str | None
-    annotations: Mapping[str, Any] | None
-    icons: Iterable[Mapping[str, Any]] | None
-    meta: Mapping[str, Any] | None
-    tags: Iterable[str] | None
-    support: TaskSupport
-    timeout: float
-    retry: bool
-    poll_interval: float | None
-    immediate: str | None
-    priority: Priority
-    first: Mapping[str, Request[Any]] | None
-    parks: bool
-    schema: JSONObject | None
 
 
 class Tools(Mapping[str, Tool]):

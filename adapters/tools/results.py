@@ -1,4 +1,4 @@
-"""Results of tools: what the return annotation declares, and content for the model.
+"""Results of tools: data that return annotations declare, and content for the model.
 
 An object is declared and returned as it is, other data as `{"result": ...}`.  Content, None, bytes
 and lists of anything declare nothing.
@@ -174,7 +174,7 @@ def _undeclared(value: Any) -> JSONObject:
         shown = value[0] if isinstance(value[0], list) else [value[0]]
         if all(isinstance(item, str) or is_block(item) for item in shown):
             return {"content": _blocks(shown), "structuredContent": to_json(value[1])}
-    if is_content(type(value)) and hasattr(value, "structured_content"):  # of the official SDK
+    if is_content(type(value)) and hasattr(value, "structured_content"):  # the SDK's own
         result: JSONObject = value.model_dump(mode="json", by_alias=True, exclude_none=True)
         return result
     if is_block(value):

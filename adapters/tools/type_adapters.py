@@ -190,7 +190,7 @@ def _members(cls: type, schemas: Iterator[tuple["attrs.Attribute[Any]", CoreSche
 
 
 def _fields(cls: Any, source: Any) -> Iterator[tuple["attrs.Attribute[Any]", Any, Any]]:
-    """Yield the constructor's fields with the annotations of what they take and what they hold."""
+    """Yield the constructor's fields, each with the types of its argument and its value."""
     hints = _hints(cls)
     parameters = getattr(cls, "__parameters__", ())
     given = dict(zip(parameters, get_args(source), strict=False))

@@ -243,6 +243,12 @@ def picture_of(kind: str) -> Outcome:
         (Outcome.of_result(b'{"content":[]}'), []),
         (Outcome.of_result(b'{"content":[{"type":"text","text":"Hello"}]}'), [("text", "Hello")]),
         (
+            Outcome.of_result(
+                b'{"content":[{"type":"text","text":"a"}],"structuredContent":{"result":"a"}}'
+            ),
+            [("text", "a")],
+        ),
+        (
             Outcome.of_result(b'{"content":[],"structuredContent":{"sum":3}}'),
             [("json", '{\n  "sum": 3\n}')],
         ),

@@ -17,7 +17,7 @@ from tests.oracle import REPOSITORY
 DOOR: Final = REPOSITORY.joinpath(*FRONT_DOOR)
 NAMESPACES: Final = sorted(path.parent.name for path in DOOR.glob("*/__init__.py"))
 
-MOST_NAMES: Final = 35
+MOST_NAMES: Final = 40
 """As many as a reader can remember; other names belong to a namespace."""
 
 IMPORT_RATIO: Final = 1.3

@@ -2,6 +2,7 @@
 
 import math
 import time
+from enum import Enum
 from typing import Annotated, Any, Literal
 
 import attrs
@@ -21,6 +22,10 @@ class Person(BaseModel):
     name: str
     age: int = Field(ge=0)
     friends: "list[Person]" = []
+
+
+class Color(Enum):
+    RED = "red"
 
 
 class Left(BaseModel):
@@ -151,7 +156,7 @@ def test_defaults_in_the_schema() -> None:
 
 
 def test_an_author_keeps_the_titles_and_no_other_is_shown() -> None:
-    def tool(a: Annotated[int, Field(title="Amount")], person: Person) -> Person: ...
+    def tool(a: Annotated[int, Field(title="Amount")], person: Person, color: Color) -> Person: ...
 
     schema = encode_json(signature(tool).input_schema)
     assert schema.count(b'"title"') == 1

@@ -16,6 +16,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from taskmachine.adapters.tools.context import Context
+from taskmachine.adapters.tools.definitions import Options, check_options
 from taskmachine.adapters.tools.registry import Threads, Tools
 from taskmachine.protocol.caller import Caller
 from taskmachine.statemachine import ConfigurationError, Outcome
@@ -419,3 +420,7 @@ def test_a_literal_of_text_is_no_class() -> None:
     tools = Tools()
     tools.add(returning(Literal["a", "b"]))
     assert shown(tools)["outputSchema"]["properties"]["result"]["enum"] == ["a", "b"]
+
+
+def test_each_option_is_known() -> None:
+    check_options(dict.fromkeys(Options.__annotations__))

@@ -220,7 +220,7 @@ async def test_a_tool_that_blocks_the_loop_is_noticed(
     assert "the event loop was blocked for" in caplog.text
 
 
-@pytest.mark.parametrize("value", [object(), "\ud800", "x" * 3_000_000])
+@pytest.mark.parametrize("value", [object(), "\ud800", "x" * 3_200_000])
 @bounded
 async def test_unserializable_or_oversized_result_is_an_internal_error(
     value: Any, caplog: Any

@@ -1,1 +1,1 @@
-"""Everything that touches the world: the command line and what it prints."""
+"""Everything with side effects: stores, sockets, processes, the command line."""

@@ -223,7 +223,7 @@ def every_call_is_answered_within_its_bound(history: History, _: Lifecycles) -> 
             yield call.call_id, f"was answered after {at - call.at} of {call.bound_ms} ms"
 
 
-def nobody_sees_a_task_of_somebody_else(history: History, _: Lifecycles) -> Found:
+def no_caller_sees_a_foreign_task(history: History, _: Lifecycles) -> Found:
     """Only the caller that created a task ever sees it."""
     creators = {event.task_id: event.caller for event in _only(history, Created)}
     for look in _only(history, Saw):
@@ -296,7 +296,7 @@ INVARIANTS: Final[tuple[Invariant, ...]] = (
     terminal_states_are_sticky,
     no_acknowledged_task_is_lost,
     every_call_is_answered_within_its_bound,
-    nobody_sees_a_task_of_somebody_else,
+    no_caller_sees_a_foreign_task,
     a_question_key_names_one_request_for_life,
     live_work_is_never_deleted,
     notifications_agree_with_later_reads_and_end_with_the_task,

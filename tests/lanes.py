@@ -51,7 +51,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 class Lanes:
-    """One run: what it leaves out, when it stops, how long each piece took."""
+    """One run: the tests it leaves out, its deadline, the time of each piece."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.left_out: Counter[str] = Counter()

@@ -26,7 +26,7 @@ IDIOMS: Final = {
     "genitive fragment": r"^(?:of|by|to be|as it|as they|with which|from which|in which)\b",
     "telling objects": r"\b(?:told|tells|tell|hears|heard|anew|in vain|goes on|went on)\b",
     "false friend": r"\bis no (?!longer|more|such|need)\w+|\bour own affair|\bdid not come to|"
-    r"\breckon|\blives? (?:well )?with\b|\b(?:is|are|was|were) over\b|\ball the same\b",
+    r"\breckon|\blives? (?:(?:well )?with|on)\b|\b(?:is|are|was|were) over\b|\ball the same\b",
 }
 """What house style asks writers to avoid, as patterns for one sentence or one docstring."""
 

@@ -122,7 +122,7 @@ class Session:
             await self.tools()
         made = Call("tools/call", name, encode_json(arguments or {}), key=key)
         task = await self._start(made, ttl_ms)
-        if task.was_refused_unread:  # 2025-11-25:session-404-starts-anew
+        if task.was_refused_unread:  # 2025-11-25:session-404-starts-new-session
             await self._is_current.wait()
             task = await self._start(made, ttl_ms)
         elif self._generation.is_about_stale_tools(task.error_code):

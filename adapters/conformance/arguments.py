@@ -35,8 +35,8 @@ LARGER_MS: Final = 3_000
 """Default number for a call that should take longer, in milliseconds."""
 
 _TEXTS: Final = {
-    "email": "somebody@example.org",
-    "idn-email": "somebody@example.org",
+    "email": "user@example.org",
+    "idn-email": "user@example.org",
     "uri": "https://example.org/",
     "url": "https://example.org/",
     "uri-reference": "https://example.org/",

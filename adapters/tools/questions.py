@@ -63,7 +63,7 @@ class NotAccepted:
 
 
 Answer: TypeAlias = Accepted[_T] | NotAccepted
-"""The user's answer.  `answer.action == "accept"` and `answer.value is not None` tell which."""
+"""The user's answer.  Check `answer.action == "accept"` or `answer.value is not None`."""
 
 
 def _as_sent(result: JSONObject) -> Any:

@@ -1,4 +1,4 @@
-"""What the tests of adapters share: coroutines as tests, and one PostgreSQL."""
+"""Shared by the tests of adapters: coroutines as tests, and one PostgreSQL."""
 
 import inspect
 from collections.abc import Callable, Coroutine, Iterator

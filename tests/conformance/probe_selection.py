@@ -41,7 +41,7 @@ class Coverage:
 
     profile: Profile
     exercised: Mapping[str, frozenset[str]]
-    """By the name of the probe."""
+    """The ids that each probe exercises, by its name."""
 
     def probes_for(self, ids: frozenset[str], theme: str, most: int) -> list[str]:
         """Select probes that exercise these ids: special ones, broad ones, some of the theme.

@@ -1,6 +1,6 @@
 """A small server of 2025-11-25 on stdio: `small_target.py FILE` appends every call to FILE.
 
-What a task does depends on the clock alone, so nothing goes on in the background.
+The state of a task depends on the clock alone, so nothing runs in the background.
 """
 
 import json

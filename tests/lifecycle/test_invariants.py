@@ -98,7 +98,7 @@ BROKEN: list[tuple[str, list[Happened]]] = [
     ),
     ("every_call_is_answered_within_its_bound", [Called(0, 1, 100)]),
     ("every_call_is_answered_within_its_bound", [Called(0, 1, 100), Answered(101, 1)]),
-    ("nobody_sees_a_task_of_somebody_else", [Created(0, "a", "t"), saw("working", caller="b")]),
+    ("no_caller_sees_a_foreign_task", [Created(0, "a", "t"), saw("working", caller="b")]),
     (
         "a_question_key_names_one_request_for_life",
         [Asked(0, "t", "name", "who?"), Asked(0, "t", "name", "why?")],

@@ -392,7 +392,7 @@ def test_the_server_refuses_an_altered_expired_or_foreign_request_state(
     answer = retry(peer, state, **{"digest": DIGEST, **changes})
     assert answer["error"]["code"] == -32602
     assert "requestState" in answer["error"]["message"]
-    assert "result" in retry(peer, good, digest=DIGEST), "the server lives on"
+    assert "result" in retry(peer, good, digest=DIGEST), "the server keeps working"
 
 
 @covers(

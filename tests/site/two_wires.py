@@ -224,7 +224,7 @@ SCENES: Final[dict[str, tuple[Scene, Scene]]] = {
     "error": (_fail_2025, _fail_2026),
     "too late": (_late_2025, _late_2026),
 }
-"""By name: the messages of 2025-11-25, and of 2026-07-28."""
+"""The messages of 2025-11-25 and of 2026-07-28, by name."""
 
 
 def scene(name: str) -> str:

@@ -37,7 +37,7 @@ def owner_of(context: ServerRequestContext[Any, Any], owners: Owners) -> str:
 
 
 def caller_of(owner: str) -> Caller:
-    """Return the owner of the current request with what the SDK has verified of its token."""
+    """Return the owner of the current request with the verified claims of its token."""
     token = get_access_token()
     if token is None:
         return Caller(owner)

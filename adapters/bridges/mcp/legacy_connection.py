@@ -171,8 +171,8 @@ def _introduction(context: RequestContext) -> Request:
         declared is not None and context.session.can_send_request
     ):  # a client that cannot answer is not asked
         capabilities = declared.model_dump(mode="json", by_alias=True, exclude_none=True)
-    nobody = {"name": "", "version": ""}
-    hello = {"protocolVersion": REVISION, "capabilities": capabilities, "clientInfo": nobody}
+    unnamed = {"name": "", "version": ""}
+    hello = {"protocolVersion": REVISION, "capabilities": capabilities, "clientInfo": unnamed}
     return Request("hello", "initialize", hello)
 
 

@@ -1,8 +1,9 @@
 """The lifetime of the runtime: from the first request until the event loop ends, or earlier.
 
 The SDK has no lifespan for extensions: it enters the lifespan of a server for each pipe or
-in-memory connection, and the end of one must not stop the tasks of others.  So a keeper task runs
-the runtime.  When the loop ends, asyncio cancels the keeper, which then closes everything.
+in-memory connection, and the end of one must not stop the tasks of other connections.  So a keeper
+task runs the runtime.  When the loop ends, asyncio cancels the keeper, which then closes
+everything.
 """
 
 import asyncio

@@ -17,12 +17,12 @@ __all__ = ["print_report", "times_ours"]
 TITLES: Final = {
     "task": "task: whole tasks a second, each from its call to its result",
     "get": "get: tasks/get of a completed task",
-    "wake": "wake: until a client that waits knows that its task has ended",
+    "wake": "wake: from the end of a task to the response of a waiting client",
     "notify": "notify: until the first status notification is there",
-    "grow": "grow: what a request costs the server when many tasks are stored, and what one weighs",
+    "grow": "grow: cost of a request and memory of a task, when many tasks are stored",
     "stdio": "stdio: whole tasks over pipes",
     "start": "start: from the start of a process on pipes to its first answer",
-    "import": "import: what an import adds to a bare interpreter",
+    "import": "import: time and memory that an import adds to a bare interpreter",
     "disk": "disk: commits a second by the bare sqlite3 module, WAL, synchronous=FULL",
     "payload": "payload: results of many sizes, 4 clients; the floor answers with the same body",
 }

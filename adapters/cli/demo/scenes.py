@@ -87,7 +87,7 @@ class _Play:
             await self._a_tool_fails()
             survivors = await self._the_server_is_killed()
         _promise(await self._server.stop() == 0, "the server did not stop with status 0")
-        await self._what_is_stored(f"sqlite:{path}", survivors)
+        await self._show_the_store(f"sqlite:{path}", survivors)
 
     async def _give_up(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:
@@ -183,7 +183,7 @@ class _Play:
         self._compare(stories)
         return stories
 
-    async def _what_is_stored(self, url: str, survivors: Sequence[Story]) -> None:
+    async def _show_the_store(self, url: str, survivors: Sequence[Story]) -> None:
         self._screen.heading("The store keeps the history of every task.")
         async with operators.existing_store(url) as store:
             histories = [await operators.history(store, story.task_id) for story in self._stories]

@@ -127,7 +127,7 @@ class LegacyHttp:
         session = headers.get(SESSION)
         if response.status_code != 404 or session is None:
             return
-        if session == self._session:  # 2025-11-25:session-404-starts-anew; reported once
+        if session == self._session:  # 2025-11-25:session-404-starts-new-session; reported once
             self._session, self._headers = None, {}
             self._listener.expired()
         raise SessionLost("the server lost the session")

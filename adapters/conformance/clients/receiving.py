@@ -31,7 +31,7 @@ async def drive(actor: LegacyActor, incoming: ClientMessage) -> None:
             await requestor.ask(question.method, {**question.params, "task": {"ttl": 60_000}})
     if session.has("tasks"):
         await requestor.ask_for_strangers()
-    await requestor.say_what_wants_no_answer()
+    await requestor.send_notifications()
     if session.has("sampling"):
         await requestor.sample_nonsense()
     await stream.send(result(incoming.entry.body["id"], text_result("done")))
@@ -97,7 +97,7 @@ class _Requestor:
     async def _notify(self, method: str, params: Mapping[str, Any]) -> None:
         await self._stream.send({"jsonrpc": "2.0", "method": method, "params": dict(params)})
 
-    async def say_what_wants_no_answer(self) -> None:
+    async def send_notifications(self) -> None:
         """Send unknown notifications and pointless cancellations, then a request."""
         await self._notify("notifications/com.example/unknown", {"what": "nothing"})
         await self._notify("notifications/cancelled", {"requestId": "never-sent"})

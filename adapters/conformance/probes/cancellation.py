@@ -126,7 +126,7 @@ async def cancel_unknown_requests(harness: Harness) -> None:
         await racing.abandon()
     finished = caller.start("tools/list")
     await finished.answer()
-    for id in (finished.id, 987_654, "nobody-has-asked-this"):
+    for id in (finished.id, 987_654, "no-such-request"):
         await _cancel(caller, id)
         await caller.request("tools/list")
     for params in MALFORMED:

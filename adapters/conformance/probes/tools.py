@@ -69,7 +69,7 @@ async def call_without_credentials(harness: Harness) -> None:
     if call is None or harness.target.principal("A") is None:
         return
     caller = await harness.caller()
-    for credentials in (None, "Bearer nobody"):
+    for credentials in (None, "Bearer no-such-token"):
         await caller.call(call, as_task=False, headers={"authorization": credentials})
 
 

@@ -17,7 +17,7 @@ _SAID: Final = {
     "stopReason": "endTurn",
 }
 _TEXTS: Final = {
-    "email": "somebody@example.org",
+    "email": "user@example.org",
     "uri": "https://example.org/",
     "date": "2026-01-02",
     "date-time": "2026-01-02T03:04:05Z",

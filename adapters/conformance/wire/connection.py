@@ -339,7 +339,7 @@ class Connection:
         return self._add(Kind.ENDED, post=post, text=text)
 
     def _notice_lost_session(self, status: int, method: str, sent: Mapping[str, str]) -> None:
-        # 2025-11-25:session-404-starts-anew, unless the tester ended or changed the session
+        # 2025-11-25:session-404-starts-new-session, unless the tester ended or changed the session
         own = self.session.get("mcp-session-id")
         if method == "DELETE" and sent.get("mcp-session-id") == own:
             self._has_left = True

@@ -156,7 +156,7 @@ class StoreContract(WritingContract, ReadingContract, SessionContract):
             lambda: store.load("t1"),
             lambda: store.commit(step.task, [step.entry], 1),
             lambda: store.page("alice", None, 9),
-            lambda: store.page("nobody", None, 9),
+            lambda: store.page("stranger", None, 9),
             lambda: store.browse(None, 9),
             lambda: store.queued(9),
             store.totals,

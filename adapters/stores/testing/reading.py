@@ -44,7 +44,7 @@ class ReadingContract:
                 found += [(task.id, task.created_at) for task in page]
                 after = Position(page[-1].created_at, page[-1].id)
             assert found == newest
-        assert list(await store.page("nobody", None, 9)) == []
+        assert list(await store.page("stranger", None, 9)) == []
 
     @scenario
     async def test_a_page_continues_after_the_position_of_a_deleted_task(

@@ -44,7 +44,7 @@ def metadata_url(resource_url: str) -> str:
 def challenge(metadata_url: str | None, unauthorized: Unauthorized, scopes: Collection[str]) -> str:
     """Return the value of `WWW-Authenticate`, with all required scopes.
 
-    `metadata_url` is None if there is no authorization server, as with static tokens.
+    `metadata_url` is None without an authorization server, as with static tokens.
     """
     values = {
         "error": unauthorized.error,

@@ -72,7 +72,7 @@ class Rates:
         self._full_at[caller] = max(self._full_at.get(caller, now), now) + (MISS - 1) * self._price
 
     def _make_room(self, now: float) -> None:
-        """Evict full buckets, checking some in turn; `LimitExceeded` if there is no room."""
+        """Evict full buckets, checking some in turn; raise `LimitExceeded` if all are in use."""
         buckets = self._full_at
         is_crowded = len(buckets) >= self._max_callers
         for _ in range(min(_EXAMINED_AT_MOST if is_crowded else _EXAMINED, len(buckets))):

@@ -258,7 +258,7 @@ _PROBLEM: Final = _object(
         "error": _object(
             {
                 "code": {"type": "string", "description": "A stable code for programs."},
-                "message": {"type": "string", "description": "What is wrong, and what to do."},
+                "message": {"type": "string", "description": "The error and its remedy."},
                 "retryAfterMs": _AMOUNT,
             },
             ["retryAfterMs"],

@@ -289,7 +289,7 @@ def forgetful(*, keeps_tasks: bool) -> Any:
     return script
 
 
-@covers("2025-11-25:session-404-starts-anew")
+@covers("2025-11-25:session-404-starts-new-session")
 async def test_client_renews_a_lost_session_and_continues_the_task() -> None:
     async with calling(forgetful(keeps_tasks=True), generation=LEGACY) as (server, task):
         assert await task.result() == DONE

@@ -1,4 +1,4 @@
-"""What a user may write to name a server."""
+"""The forms in which a user may name a server."""
 
 from pathlib import Path
 

@@ -748,5 +748,5 @@ async def test_worker_that_lost_its_lease_registers_under_a_new_id() -> None:
         await store.remove_worker(worker.id)  # as another process would
         ended = await runtime.service.collect("alice", task.id)
         assert (ended.state, ended.losses) == (State.COMPLETED, 1)
-        [anew] = await store.workers()
-        assert anew.id != worker.id
+        [registered] = await store.workers()
+        assert registered.id != worker.id

@@ -1,4 +1,4 @@
-"""What docs/howto/operations.md tells operators to do and to expect."""
+"""The procedures of docs/howto/operations.md have the results that it states."""
 
 import asyncio
 import os
@@ -349,7 +349,7 @@ async def test_a_database_that_takes_no_writes_for_a_while(server: Server, url: 
 
 
 def statements() -> dict[str, str]:
-    """What the page asks the database, by the first words of the comment above it."""
+    """The SQL queries of the page, by the first words of the comment above each."""
     [block] = blocks("Monitor", "sql")
     found = re.findall(r"^-- (.+)\n((?:(?!--).+\n)+)", block, re.MULTILINE)
     return {re.split("[,:]", comment)[0]: statement for comment, statement in found}

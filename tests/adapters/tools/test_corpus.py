@@ -1,4 +1,4 @@
-"""The corpus: what we show and do of a function is what FastMCP and the official SDK show and do.
+"""The corpus: we describe and call a function as FastMCP and the official SDK do.
 
 Each difference is listed with its reason.
 """

@@ -97,7 +97,7 @@ FIELDS: Final[list[tuple[Any, JSONObject, str, Any]]] = [
      "a", {"a"}),
     (list[Titled], {"type": "array", "items": {"anyOf": TITLED}}, "Large", ["l"]),
 ]  # fmt: skip
-"""An annotation, the field that shows it, what a person types, and its value."""
+"""An annotation, its form field, the input of a person, and its value."""
 
 every_field = pytest.mark.parametrize(
     ("hint", "shown", "typed", "value"), FIELDS, ids=[str(row[0]) for row in FIELDS]

@@ -1,4 +1,4 @@
-"""Registration: what is shown of a tool, and what cannot be one, with the line of the function."""
+"""Registration: the description of a tool, and errors that name the line of a wrong function."""
 
 import asyncio
 import dataclasses

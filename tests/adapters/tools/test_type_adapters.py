@@ -95,7 +95,7 @@ def test_values_are_made_and_written_by_pydantic(hint: Any, value: Any, expected
     made = adapter.validate_python(value)
     assert made == expected
     assert adapter.validate_python(made) == made, "an instance is taken as it is"
-    if hint is not Converted:  # what a converter makes is not what it takes
+    if hint is not Converted:  # the output type of a converter is not its input type
         assert adapter.validate_json(adapter.dump_json(made)) == made
 
 

@@ -159,7 +159,7 @@ class ExitsWhenACallIsCancelled(Bug):
     also=(*old("notification-not-answered", "error-same-id"), *new("notification-not-answered",
     "error-same-id")), transports=STDIO, base=ClientMessage)  # fmt: skip
 def refuses_unknown_cancellations(message: Message, head: Head) -> Message | Instead | None:
-    if message.get("method") == CANCELLED and named_by(message) == "nobody-has-asked-this":
+    if message.get("method") == CANCELLED and named_by(message) == "no-such-request":
         error = {"code": -32602, "message": "There is no such request"}
         return Instead(({"jsonrpc": "2.0", "id": None, "error": error},))
     return message
@@ -169,6 +169,6 @@ def refuses_unknown_cancellations(message: Message, head: Head) -> Message | Ins
 def refuses_unknown_cancellations_with_400(
     message: Message, head: Head
 ) -> Message | Instead | None:
-    if message.get("method") == CANCELLED and named_by(message) == "nobody-has-asked-this":
+    if message.get("method") == CANCELLED and named_by(message) == "no-such-request":
         return Instead(status=400)
     return message

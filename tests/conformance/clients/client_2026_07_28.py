@@ -199,7 +199,7 @@ class Modern(AnyClient):
         if self.has("forgets its tasks"):
             await asyncio.sleep(0.5)
             return
-        if self.has("waits for what was not granted"):
+        if self.has("waits for a type that was not granted"):
             await self.listen(id)
         polls = 0
         while task["status"] not in TERMINAL:

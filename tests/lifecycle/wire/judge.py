@@ -149,7 +149,7 @@ def the_named_invariants_hold_for_every_channel(evidence: Evidence) -> Iterator[
 # --- the operations of the test --------------------------------------------------------------
 
 
-def a_task_ends_by_what_was_done_to_it(evidence: Evidence) -> Iterator[str]:
+def a_task_ends_as_it_was_ended(evidence: Evidence) -> Iterator[str]:
     """The outcome is that of the operation that was certainly the first."""
     by_id = {model.id: model for model in evidence.models}
     observations = all_observations(evidence)
@@ -278,7 +278,7 @@ def open_questions_have_no_answer(evidence: Evidence) -> Iterator[str]:
 # --- channels --------------------------------------------------------------------------------
 
 
-def a_channel_carries_only_what_belongs_on_it(evidence: Evidence) -> Iterator[str]:
+def a_channel_carries_only_its_own_messages(evidence: Evidence) -> Iterator[str]:
     for channel in evidence.channels:
         for received in channel.messages:
             is_answer, about = "method" not in received.message, task_of(received.message)
@@ -439,13 +439,13 @@ def no_problem_was_reported(evidence: Evidence) -> Iterator[str]:
 CHECKS = (
     the_named_invariants_hold_for_reads,
     the_named_invariants_hold_for_every_channel,
-    a_task_ends_by_what_was_done_to_it,
+    a_task_ends_as_it_was_ended,
     nothing_is_shown_as_ended_before_it_could,
     a_status_belongs_to_the_outcome,
     a_question_is_in_flight_on_one_channel_at_a_time,
     only_sessions_that_requested_a_task_are_asked,
     open_questions_have_no_answer,
-    a_channel_carries_only_what_belongs_on_it,
+    a_channel_carries_only_its_own_messages,
     events_of_a_stream_come_once_and_in_order,
     nothing_of_a_task_follows_its_end_on_a_channel,
     every_open_channel_receives_the_end,

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""What the Python clients share: one JSON object for each step, and the answers of a person."""
+"""Shared by the Python clients: one JSON object for each step, and the answers of a person."""
 
 import json
 

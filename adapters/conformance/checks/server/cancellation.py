@@ -392,8 +392,8 @@ def _error_on_the_pipe(history: History, sent: Entry) -> Entry | None:
         if entry.number > sent.number and entry.kind is Kind.HEARD and entry.is_response:
             others = (e for e in line if e.kind is Kind.SENT and e.number < entry.number)
             is_meant = all(map(is_well_formed, others))
-            is_for_nobody = entry.body.get("id") is None and "error" in entry.body
-            return entry if is_meant and is_for_nobody else None
+            has_no_id = entry.body.get("id") is None and "error" in entry.body
+            return entry if is_meant and has_no_id else None
     return None
 
 

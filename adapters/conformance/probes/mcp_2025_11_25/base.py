@@ -17,18 +17,18 @@ async def many_kinds_of_ids(harness: Harness) -> None:
     """Send concurrent requests with ids of every kind, for results and errors."""
     caller = await harness.caller(fresh=harness.transport == "http")
     await asyncio.gather(*(caller.request("ping", id=id) for id in IDS))
-    unknown = {"taskId": "nobody-made-this"}
+    unknown = {"taskId": "no-such-task"}
     await asyncio.gather(
         *(caller.request("tasks/get", unknown, id=id) for id in ("error", "błąd", 10**9))
     )
-    await caller.request("nobody/knows/this")
+    await caller.request("no/such/method")
 
 
 @probe(revisions=ONLY)
 async def one_way_messages(harness: Harness) -> None:
     """Send notifications and responses that require no response, then a request."""
     caller = await harness.caller()
-    await caller.notify("notifications/nobody-knows-this", {"a": 1})
+    await caller.notify("notifications/no-such-notification", {"a": 1})
     await caller.notify("notifications/cancelled", {"requestId": "never-sent", "reason": "a test"})
     await caller.notify("notifications/progress", {"progressToken": "never-sent", "progress": 1})
     await caller.send({"jsonrpc": "2.0", "id": "never-asked", "result": {}})
@@ -50,7 +50,7 @@ async def unknown_metadata(harness: Harness) -> None:
     """Send unknown `_meta` keys with reserved and other prefixes."""
     caller = await harness.caller()
     keys = {
-        "io.modelcontextprotocol/nobody-knows-this": {"a": [1, None]},
+        "io.modelcontextprotocol/no-such-key": {"a": [1, None]},
         "org.example.taskmachine/a_key-with.all": "x",
         "plain_name": 1,
     }

@@ -60,7 +60,7 @@ async def foreign_origins(harness: Harness) -> None:
     """Send requests of every HTTP method with a foreign `Origin`."""
     caller = await harness.caller(fresh=True)
     await caller.request("ping", headers=FOREIGN)
-    await caller.notify("notifications/nobody-knows-this", headers=FOREIGN)
+    await caller.notify("notifications/no-such-notification", headers=FOREIGN)
     await _glance(caller, dict(FOREIGN))
     await caller.send(b"", method="DELETE", headers=FOREIGN)
     await harness.release(caller)
@@ -91,7 +91,7 @@ async def ended_sessions(harness: Harness) -> None:
         for caller in callers:
             await caller.send(b"", method="DELETE")
             await caller.request("ping")
-            await caller.notify("notifications/nobody-knows-this")
+            await caller.notify("notifications/no-such-notification")
             await _glance(caller, {})
     for caller in callers:
         await harness.release(caller)

@@ -18,9 +18,9 @@ A_WHILE_MS: Final = 300.0
 SOON_MS: Final = 2_000.0
 
 _TASKS: Final = (Role.COMPLETES, Role.SLOW, Role.ASKS)
-_OTHER_NAME: Final = {f"{META}clientInfo": {"name": "somebody-else", "version": "0"}}
+_OTHER_NAME: Final = {f"{META}clientInfo": {"name": "another-client", "version": "0"}}
 _UNKNOWN_KEYS: Final = {
-    f"{META}nobody-knows": {"anything": [1, None]},
+    f"{META}no-such-key": {"anything": [1, None]},
     "org.example/with-hyphens_and.dots": True,
     "traceparent": "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01",
 }
@@ -38,7 +38,7 @@ async def all_kinds_of_ids(harness: Harness) -> None:
     ids = ["é-世界-😀", "7", 2**53 - 1, -7, ""]
     pending = [caller.start("tools/list", id=id) for id in ids]
     pending += [caller.start("server/discover", id="a-text")]
-    pending += [caller.start("nobody/knows", {}, id=f"unknown-{id}") for id in ids]
+    pending += [caller.start("no/such/method", {}, id=f"unknown-{id}") for id in ids]
     for one in pending:
         await one.answer()
 
@@ -50,7 +50,7 @@ async def unexpected_notifications(harness: Harness) -> None:
     Then close the connection while a task is working.
     """
     caller = await harness.caller(fresh=True)
-    await caller.notify("notifications/nobody-knows")
+    await caller.notify("notifications/no-such-notification")
     await caller.notify("notifications/cancelled", {"requestId": "already ended"})
     await caller.request("tools/list")
     await caller.send({"jsonrpc": "2.0", "method": 7})

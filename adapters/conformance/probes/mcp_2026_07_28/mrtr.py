@@ -56,7 +56,7 @@ async def retry_incorrectly(harness: Harness) -> None:
     if not _asks(asking):
         return
     state, right = _state(asking), _right(asking)
-    extra = {**right, "nobody-asked-for-this": {"action": "accept", "content": {"a": "b"}}}
+    extra = {**right, "no-such-question": {"action": "accept", "content": {"a": "b"}}}
     misshapen = [5, {"action": 7, "role": 7}]
     answers: list[Any] = [{}, right, extra, 5, [], *(dict.fromkeys(right, m) for m in misshapen)]
     answers.append(_breaking(asking))

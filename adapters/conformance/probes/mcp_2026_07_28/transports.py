@@ -16,7 +16,7 @@ __all__: list[str] = []
 META: Final = "io.modelcontextprotocol/"
 NEW: Final = ("2026-07-28",)
 HTTP: Final = ("http",)
-NOBODYS_VERSION: Final = "1900-01-01"
+UNKNOWN_VERSION: Final = "1900-01-01"
 OLDER: Final = "2025-11-25"
 SOON_MS: Final = 2_000.0
 A_WHILE_MS: Final = 300.0
@@ -46,13 +46,13 @@ async def foreign_origin_and_no_credentials(harness: Harness) -> None:
 async def other_versions(harness: Harness) -> None:
     """Send versions that differ between header and body, unknown ones, and none."""
     caller = await harness.caller()
-    unknown = {f"{META}protocolVersion": NOBODYS_VERSION}
+    unknown = {f"{META}protocolVersion": UNKNOWN_VERSION}
     header = "mcp-protocol-version"
     await caller.request("tools/list")
     await caller.request("tools/list", headers={header: OLDER})
-    await caller.request("tools/list", headers={header: NOBODYS_VERSION})
+    await caller.request("tools/list", headers={header: UNKNOWN_VERSION})
     await caller.request("tools/list", meta=unknown)
-    await caller.request("tools/list", meta=unknown, headers={header: NOBODYS_VERSION})
+    await caller.request("tools/list", meta=unknown, headers={header: UNKNOWN_VERSION})
     await caller.request("tools/list", headers={header: None})
 
 
@@ -60,7 +60,7 @@ async def other_versions(harness: Harness) -> None:
 async def removed_and_unknown_methods(harness: Harness) -> None:
     """Send methods of the previous revision and an unknown one."""
     caller = await harness.caller()
-    for method in ("tasks/list", "tasks/result", "nobody/knows"):
+    for method in ("tasks/list", "tasks/result", "no/such/method"):
         await caller.request(method, {})
 
 
@@ -172,7 +172,7 @@ async def http_of_older_revisions(harness: Harness) -> None:
         visit = caller.begin(b"", method=method, headers=more)
         await visit.answer(SOON_MS)
         await visit.abandon()
-    await caller.request("tools/list", headers={"mcp-session-id": "nobodys-session"})
+    await caller.request("tools/list", headers={"mcp-session-id": "no-such-session"})
     await caller.request("tools/list", headers={"last-event-id": "1"})
     await caller.request("tools/list")
 

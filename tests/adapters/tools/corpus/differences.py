@@ -9,7 +9,7 @@ __all__ = ["DIFFERENCES"]
 Difference = tuple[tuple[str, ...], str]
 
 DIFFERENCES: Final[dict[tuple[str, str], Difference]] = {}
-"""By case and peer: in which respects, and why."""
+"""Expected differences by case and peer, each with its reason."""
 
 
 def _differ(peer: str, reason: str, where: Iterable[str], *cases: str) -> None:

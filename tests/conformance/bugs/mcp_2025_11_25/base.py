@@ -58,7 +58,7 @@ class _WrongError(Bug):
     error: ClassVar[Message]
 
     def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:
-        is_unknown = request is not None and request.get("method") == "nobody/knows/this"
+        is_unknown = request is not None and request.get("method") == "no/such/method"
         return [message | {"error": self.error} if is_unknown else message]
 
 
@@ -71,7 +71,7 @@ variant(_WrongError, "sends_error_codes_as_words", *old("error-code-integer"),
     "http-error-for-refused-notification", "invalid-cancellation-ignored"), base=ClientMessage
 )  # fmt: skip
 def answers_unknown_notifications(message: Message, head: Head) -> Message | Instead | None:
-    is_unknown = message.get("method") == "notifications/nobody-knows-this"
+    is_unknown = message.get("method") == "notifications/no-such-notification"
     if is_unknown and message.get("params") == {"a": 1}:
         error = {"code": -32601, "message": "Method not found"}
         return Instead(({"jsonrpc": "2.0", "id": None, "error": error},))
@@ -177,7 +177,7 @@ variant(_AddsMeta, "adds_meta_key_under_reserved_prefix", *old("meta-prefix-rese
 def refuses_unknown_meta_keys(message: Message, head: Head) -> Message | Instead | None:
     params = message.get("params")
     meta = params.get("_meta") if isinstance(params, dict) else None
-    if isinstance(meta, dict) and "io.modelcontextprotocol/nobody-knows-this" in meta:
+    if isinstance(meta, dict) and "io.modelcontextprotocol/no-such-key" in meta:
         error = {"code": -32602, "message": "Unknown key in _meta"}
         return Instead(({"jsonrpc": "2.0", "id": message["id"], "error": error},))
     return message

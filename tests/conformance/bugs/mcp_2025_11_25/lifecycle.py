@@ -166,7 +166,7 @@ class SendsTaskNotificationsToOlderClients(_Sessions):
         if message.get("method") != "tools/list" or not self.is_marked(head):
             return message
         now = "2026-11-16T10:00:00.000Z"
-        task = {"taskId": "a-task-that-nobody-made-0123456789", "status": "working", "ttl": 60_000}
+        task = {"taskId": "a-task-that-does-not-exist-0123456", "status": "working", "ttl": 60_000}
         told = {"method": "notifications/tasks/status", "params": task}
         told["params"] = task | {"createdAt": now, "lastUpdatedAt": now}
         answer = {"jsonrpc": "2.0", "id": message["id"], "result": {"tools": []}}

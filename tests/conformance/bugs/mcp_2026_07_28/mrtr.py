@@ -18,7 +18,7 @@ from tests.conformance.planting import (
 )
 
 NEW = "2026-07-28"
-EXTRA = "nobody-asked-for-this"
+EXTRA = "no-such-question"
 FORM = {"type": "object", "properties": {"size": {"type": "integer"}}, "required": ["size"]}
 ASKED = {
     "method": "elicitation/create",

@@ -73,7 +73,7 @@ def acknowledges_more_than_requested(agreed: Message) -> None:
 @plant(*new("ack-lists-task-ids", "ack-is-subset"), base=_Acknowledgements)
 def acknowledges_other_tasks(agreed: Message) -> None:
     if "taskIds" in agreed:
-        agreed["taskIds"].append("a-task-of-somebody-else")
+        agreed["taskIds"].append("a-task-of-another-client")
 
 
 @plant(

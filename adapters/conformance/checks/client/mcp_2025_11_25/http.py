@@ -196,7 +196,9 @@ def version_header_negotiated(history: History) -> Iterator[Observation]:
                 yield bad(words, entry)
 
 
-@client_check("2025-11-25:session-404-starts-anew", needs="a client that continues after a 404")
+@client_check(
+    "2025-11-25:session-404-starts-new-session", needs="a client that continues after a 404"
+)
 def starts_new_session(history: History) -> Iterator[Observation]:
     """Check that a client that continues after a 404 sends a new `initialize` without session id.
 

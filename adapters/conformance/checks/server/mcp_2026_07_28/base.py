@@ -176,7 +176,7 @@ def data_is_optional(history: History) -> Iterator[Observation]:
 
 
 @check("2026-07-28:reserved-codes-as-defined", needs="an error with a code defined by MCP")
-def defined_codes_mean_what_they_say(history: History) -> Iterator[Observation]:
+def defined_codes_keep_their_meaning(history: History) -> Iterator[Observation]:
     """Check that -32020 is used for headers, -32021 for capabilities, -32022 for versions."""
     for exchange in modern_calls(history):
         if _is_integer(exchange.code) and exchange.code in _DEFINED:

@@ -209,7 +209,7 @@ def subscription_has_the_id_of_the_request(history: History) -> Iterator[Observa
 
 
 @check("2026-07-28:only-requested-notifications", needs=_NEEDED)
-def only_what_was_asked_for(history: History) -> Iterator[Observation]:
+def only_requested_notifications(history: History) -> Iterator[Observation]:
     """Check that a subscription has only the requested types of notification."""
     for one in subscriptions(history):
         allowed = {ACKNOWLEDGED, "notifications/cancelled"}

@@ -52,7 +52,7 @@ async def _use_ended_task(caller: Caller, id: str) -> None:
     await caller.pause(20)
     await caller.get(id)
     await caller.cancel(id)
-    unasked = {"nobody-asked-for-this": {"action": "accept", "content": {}}}
+    unasked = {"no-such-question": {"action": "accept", "content": {}}}
     await caller.request("tasks/update", {"taskId": id, "inputResponses": unasked})
     await caller.get(id)
 
@@ -142,7 +142,7 @@ async def _answer(caller: Caller, call: ToolCall) -> None:
     await caller.get(id)
     everything = {**caller.capabilities, "roots": {}}
     await caller.get(id, meta={"io.modelcontextprotocol/clientCapabilities": everything})
-    await _update(caller, id, {"nobody-asked-for-this": {"action": "accept", "content": {}}})
+    await _update(caller, id, {"no-such-question": {"action": "accept", "content": {}}})
     await caller.get(id)
     replies = _replies(task, "the first answer")
     if len(replies) > 1:

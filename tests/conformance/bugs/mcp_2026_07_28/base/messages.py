@@ -81,7 +81,7 @@ def sends_error_codes_as_text(message: Message) -> None:
     "http-error-for-refused-notification", "error-same-id", "invalid-cancellation-ignored"),
     base=ClientMessage)  # fmt: skip
 def responds_to_unknown_notifications(message: Message, head: Head) -> Message | Instead | None:
-    if message.get("method") != "notifications/nobody-knows":
+    if message.get("method") != "notifications/no-such-notification":
         return message
     error = {"code": -32601, "message": "no such notification"}
     answer = {"jsonrpc": "2.0", "id": None, "error": error}

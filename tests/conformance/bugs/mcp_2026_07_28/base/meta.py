@@ -59,7 +59,7 @@ variant(_Adds, "sends_invalid_traceparent", *new("trace-context-format"), key="t
 @plant(*new("meta-no-assumptions"), base=ClientMessage)
 def refuses_unknown_keys_in_meta(message: Message, head: Head) -> Message | Instead | None:
     is_list = message.get("method") == "tools/list"
-    is_strange = is_list and _MCP + "nobody-knows" in meta_of(message)
+    is_strange = is_list and _MCP + "no-such-key" in meta_of(message)
     return refusal(message, -32602, "unknown metadata") if is_strange else message
 
 
@@ -89,7 +89,7 @@ class ShowsAnotherTask(Bug):
         if request is not None and is_get and "taskId" in message.get("result", {}):
             self._gets += 1
             if self._gets == 5:
-                message["result"]["taskId"] = "a-task-of-somebody-else-0123456789"
+                message["result"]["taskId"] = "a-task-of-another-client-012345678"
         return [message]
 
 
@@ -147,14 +147,14 @@ def _client(message: Message) -> Any:
 @plant(*new("info-changes-nothing"), base=ClientMessage)
 def refuses_a_client_by_name(message: Message, head: Head) -> Message | Instead | None:
     is_list = message.get("method") == "tools/list"
-    is_it = is_list and _client(message) == "somebody-else"
+    is_it = is_list and _client(message) == "another-client"
     return refusal(message, -32602, "not for you") if is_it else message
 
 
 @plant(*new("info-not-for-security"), also=new("auth-on-each-request", "info-changes-nothing"),
     transports=HTTP, base=ClientChange)  # fmt: skip
 def authorizes_by_client_name(message: Message, head: Head) -> None:
-    is_get, is_named = message.get("method") == "tasks/get", _client(message) != "somebody-else"
+    is_get, is_named = message.get("method") == "tasks/get", _client(message) != "another-client"
     if is_get and is_named and head.headers.get("authorization") == f"Bearer {TOKENS[1]}":
         head.headers["authorization"] = f"Bearer {TOKENS[0]}"
 

@@ -221,7 +221,7 @@ class ExitsLateOnEof(Bug):
         self._is_told = False
 
     def client_message(self, message: Message, head: Head) -> Message:
-        self._is_told |= message.get("method") == "notifications/nobody-knows"
+        self._is_told |= message.get("method") == "notifications/no-such-notification"
         return message
 
     def server_message(self, message: Message, request: Message | None, head: Head) -> list[Any]:

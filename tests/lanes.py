@@ -26,7 +26,7 @@ PIECES: Final = {
     "chaos": "a fleet on PostgreSQL: processes killed and paused, connections cut",
     "replicas": "several servers on one PostgreSQL",
     "faults": "hostile and slow peers, failing stores",
-    "browser": "the console in Chromium",
+    "browser": "the console, and the search of the site, in Chromium",
     "benchmarks": "each benchmark once, with little work",
 }
 """The second lane: `pytest -m NAME` runs one piece."""

@@ -1,16 +1,18 @@
-"""Ten questions that people ask: the site's search finds the section that answers each of them.
+"""Ten questions that people ask: the search of the site finds the section that answers each.
 
-The first click is a search result, the second a link of that page.
+The first click is a result, or "more on this page"; the second is a result below that.
 """
 
-import json
-import math
-import re
-from collections import Counter
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
+
+from tests.console.browser import NEEDS_BROWSER, Browser, browsing
 
 QUESTIONS: Final = {
     "my host has no tasks": ("howto/server/#my-host-has-no-tasks", "plain call"),
@@ -29,74 +31,57 @@ QUESTIONS: Final = {
 }
 """The question, the section that answers it, and words of the answer."""
 
-_STOP: Final = frozenset(
-    re.findall(
-        r"\w+",
-        "a an and are as at be by do for from has how i in is it my no of on or own something the "
-        "to what when with",
-    )
-)
+PAGES_READ: Final = 3
+"""Readers look at the results of that many pages."""
+
+_RESULTS: Final = """
+    return [...document.querySelectorAll(".md-search-result__item")].slice(0, arguments[0])
+        .flatMap(page => [...page.querySelectorAll("a")].map(link => link.href));
+"""
 
 
-@pytest.fixture(scope="session")
-def sections(site: Path) -> list[dict[str, str]]:
-    index = json.loads((site / "search" / "search_index.json").read_text())
-    found: list[dict[str, str]] = index["docs"]
-    assert len(found) > 200
-    return found
+class _QuietHandler(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:
+        """Log nothing."""
 
 
-def terms(text: str) -> list[str]:
-    """Lower-case words without endings, as the search of the site stems them."""
-    words = re.findall(r"[a-z0-9_]+", re.sub(r"<[^>]*>", " ", text).lower())
-    return [re.sub(r"(?:ing|ed|es|s)$", "", word) for word in words if word not in _STOP]
+@pytest.fixture(scope="module")
+def address(site: Path) -> Iterator[str]:
+    """Serve the site: the search does not work on files."""
+    handler = partial(_QuietHandler, directory=str(site))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
 
 
-def search(question: str, sections: list[dict[str, str]], limit: int = 5) -> list[str]:
-    """Rank sections by the terms of the question that they have; titles count ten times."""
-    asked = set(terms(question))
-    having = Counter(
-        term for section in sections for term in {*terms(section["title"]), *terms(section["text"])}
-    )
-
-    def score(section: dict[str, str]) -> float:
-        title, text = Counter(terms(section["title"])), Counter(terms(section["text"]))
-        rarity = {term: math.log(len(sections) / (1 + having[term])) for term in asked}
-        size = 1 + sum(text.values()) / 200
-        return sum(
-            rarity[term] * (10 * bool(title[term]) + min(text[term], 5) / size) for term in asked
-        )
-
-    ranked = sorted(sections, key=score, reverse=True)
-    return [section["location"] for section in ranked[:limit]]
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with browsing() as browser:
+        browser.set_viewport(1280)
+        yield browser
 
 
+@NEEDS_BROWSER
+@pytest.mark.slow
+@pytest.mark.browser
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_the_search_finds_an_answer_within_two_clicks(
-    question: str, site: Path, sections: list[dict[str, str]]
+    question: str, address: str, browser: Browser
 ) -> None:
-    answer, words = QUESTIONS[question]
-    [section] = [one for one in sections if one["location"] == answer]
-    page, _, anchor = answer.partition("#")
-    shown = (site / page / "index.html").read_text()
-    if anchor:
-        shown = shown.partition(f'id="{anchor}"')[2].partition("<h2")[0]
-    assert words in re.sub(r"<[^>]*>", "", shown).replace("&quot;", '"'), section["title"]
-    found = search(question, sections)
-    reached = {*found, *(link for first in found[:3] for link in _links(site, first))}
-    assert answer in reached, found
-
-
-def _links(site: Path, location: str) -> set[str]:
-    """The links in the content of a page, as locations of the site."""
-    page = location.partition("#")[0]
-    content = (site / page / "index.html").read_text()
-    content = content.partition("<article")[2].partition("</article")[0]
-    folder = Path(page)
-    found = set()
-    for target, anchor in re.findall(
-        r'href=.([^":#]*)(#[^"]*)?"', content.partition("</article")[0]
-    ):
-        path = (site / folder / target).resolve().relative_to(site.resolve()).as_posix()
-        found.add(f"{'' if path == '.' else f'{path}/'}{anchor}")
-    return found
+    section, words = QUESTIONS[question]
+    browser.open(address)
+    browser.click(".md-search__input")
+    browser.type(".md-search__input", question)
+    browser.until(
+        lambda: address + section in browser.run(_RESULTS, PAGES_READ), f"{section} among results"
+    )
+    browser.open(address + section)
+    page, _, anchor = section.partition("#")
+    answer = browser.find(f"[id='{anchor}']" if anchor else "article")
+    text = browser.run(
+        "let text = ''; for (let e = arguments[0]; e && (e === arguments[0] || e.tagName != 'H2');"
+        " e = e.nextElementSibling) text += e.innerText; return text",
+        answer,
+    )
+    assert words in text, page

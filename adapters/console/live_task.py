@@ -3,6 +3,7 @@
 import asyncio
 
 from taskmachine.adapters.console.task_page import TaskPage
+from taskmachine.adapters.rendering.tasks import state_of
 from taskmachine.adapters.transports.http.sse import event
 from taskmachine.protocol.jsonvalue import encode_json
 from taskmachine.statemachine import Task
@@ -58,5 +59,5 @@ class LiveTask:
         pieces = await self._page.pieces(self._task)
         different = {name: html for name, html in pieces.items() if self._sent.get(name) != html}
         self._sent = pieces
-        facts = {"pieces": different, "state": self._task.state, "isOver": self.is_over}
+        facts = {"pieces": different, "state": state_of(self._task), "isOver": self.is_over}
         return event(encode_json(facts), id=str(self._task.version), event="pieces")

@@ -11,7 +11,7 @@ from starlette.responses import HTMLResponse, Response
 
 from taskmachine.adapters.console.formatting import cut, moment_text, percent, pretty
 from taskmachine.adapters.rendering.documents import read_text
-from taskmachine.adapters.rendering.tasks import duration, ending
+from taskmachine.adapters.rendering.tasks import duration, ending, state_of
 from taskmachine.statemachine import Task
 
 __all__ = ["HEADERS", "Pages", "digest"]
@@ -83,6 +83,7 @@ class Pages:
             "moment": moment_text,
             "percent": percent,
             "pretty": pretty,
+            "state": state_of,
             "summary": _summary,
         }
         self._environment.globals |= {"now": clock, "version": version}

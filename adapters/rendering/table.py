@@ -24,6 +24,7 @@ _STYLES: Final = {
     "input_required": "yellow",
     "completed": "green",
     "failed": "red",
+    "tool error": "red",
     "cancelled": "magenta",
     "pending": "blue",
     "processing": "cyan",

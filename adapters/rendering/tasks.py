@@ -25,6 +25,7 @@ __all__ = [
     "print_pairs",
     "print_task",
     "print_tasks",
+    "state_of",
 ]
 
 LINES: Final = 8
@@ -53,12 +54,18 @@ def duration(milliseconds: int) -> str:
     return f"{seconds // 86_400}d"
 
 
+def state_of(task: Task) -> str:
+    """Return the state as people see it: a tool error has completed, but is no success."""
+    is_tool_error = task.outcome is not None and task.outcome.is_error
+    return "tool error" if is_tool_error else task.state.value
+
+
 def print_tasks(console: Console, tasks: Sequence[Task], now: int, *, with_owner: bool) -> None:
     """Print a line per task, in a narrow terminal with short ids; the message gets the rest."""
     most = 64 if console.width >= _WIDE else _SHORT_ID
     columns: list[tuple[str, int, list[Text]]] = [  # name, maximum width, cells
         ("task", most, [Text(printable(task.id)[:most]) for task in tasks]),
-        ("state", 16, [state_text(task.state) for task in tasks]),
+        ("state", 16, [state_text(state_of(task)) for task in tasks]),
         ("tool", 14, [_cell(task.call.name or task.call.method) for task in tasks]),
         ("age", 4, [Text(duration(now - task.created_at)) for task in tasks]),
         ("left", 4, [Text(_left(task, now)) for task in tasks]),
@@ -83,7 +90,7 @@ def print_task(console: Console, task: Task, now: int) -> None:
     """Print the details of a task, each value cut to a few lines."""
     rows: list[tuple[str, str | Text]] = [
         ("task", task.id),
-        ("state", state_text(task.state)),
+        ("state", state_text(state_of(task))),
         ("call", f"{task.call.method} {task.call.name or ''}".rstrip()),
         ("arguments", read_text(task.call.arguments)),
         ("owner", task.owner),

@@ -22,7 +22,7 @@ from taskmachine.adapters.rendering.wording import printable
 from taskmachine.adapters.stores import Worker, open_store
 from taskmachine.adapters.stores.sqlite.schema import VERSION
 from taskmachine.adapters.stores.sqlite.store import open_sqlite
-from taskmachine.statemachine import Call, ConfigurationError, Entry, State, Task
+from taskmachine.statemachine import Call, ConfigurationError, Entry, Outcome, State, Task
 from tests.adapters.example_store import OTHER, OWNER, RUDE, make
 from tests.oracle import REPOSITORY
 
@@ -120,6 +120,24 @@ def test_tasks_list_continues_beyond_one_page_of_the_store(tmp_path: Path, run: 
         len(run_json(run, "tasks", "list", "--store", url, "--owner", "eve", "--limit", "240"))
         == 240
     )
+
+
+def test_a_tool_error_is_not_shown_as_a_success(tmp_path: Path, run: Run) -> None:
+    url = f"sqlite:{tmp_path / 'tasks.db'}"
+
+    async def end() -> None:
+        store = await open_store(url)
+        outcome = Outcome.of_result(b'{"content":[]}', is_error=True)
+        call = Call("tools/call", "fail")
+        ended = Task("fails", "eve", call, 0, 0, state=State.COMPLETED, outcome=outcome)
+        await store.adopt(ended, ())
+        await store.close()
+
+    asyncio.run(end())
+    for command in (["list"], ["show", "fails"]):
+        shown = run("tasks", *command, "--store", url)
+        assert "tool error" in shown
+        assert "completed" not in shown
 
 
 def test_a_store_without_tasks(tmp_path: Path, run: Run) -> None:

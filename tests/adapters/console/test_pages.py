@@ -225,6 +225,8 @@ def test_the_page_shows_the_responses_of_both_revisions() -> None:
                 await line.conversation.close()
             assert 'class="state wire failed">failed' in page
             assert 'class="state wire completed">completed' in page
+            for shown_to_people in (page, (await (await there.visitor(ALICE)).get("/")).text):
+                assert 'class="state tool_error">tool error' in shown_to_people
 
     run(main())
 

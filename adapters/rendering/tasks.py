@@ -55,7 +55,7 @@ def duration(milliseconds: int) -> str:
 
 
 def state_of(task: Task) -> str:
-    """Return the state as people see it: a tool error has completed, but is no success."""
+    """Return the state as people see it: a tool error is completed, but not a success."""
     is_tool_error = task.outcome is not None and task.outcome.is_error
     return "tool error" if is_tool_error else task.state.value
 

@@ -25,6 +25,7 @@ from taskmachine import (
 )
 from taskmachine.client import CallFailed, Cancelled, ConnectionLost
 from taskmachine.testing import MemoryServer, Stuck, open_server, run
+from tests.site.pages import blocks_of
 
 PACKED: list[int] = []
 LEFT: list[str] = []
@@ -425,7 +426,7 @@ def test_exceptions_pass_through() -> None:
 
 # --- pytest ----------------------------------------------------------------------------------
 
-PLAIN = """
+ASYNC = """
 from shop import tools
 
 async def test_an_order_survives_a_crash(open_server, tmp_path):
@@ -455,7 +456,7 @@ async def order(item: str, ctx: Context) -> str:
 
 def test_the_fixture_makes_async_tests_run(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(SHOP)
-    (tmp_path / "test_shop.py").write_text(PLAIN)
+    (tmp_path / "test_shop.py").write_text(ASYNC)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error"],
         cwd=tmp_path,
@@ -464,6 +465,21 @@ def test_the_fixture_makes_async_tests_run(tmp_path: Path) -> None:
     )
     assert "1 failed, 2 passed" in done.stdout, done.stdout + done.stderr
     assert "AssertionError: no crash, as 'ask' did not happen; events: none" in done.stdout
+
+
+def test_the_test_of_the_page_passes(tmp_path: Path) -> None:
+    [test] = blocks_of("docs/howto/testing.md", "python")
+    tool = next(blocks_of("docs/howto/tools.md", "python"))
+    assert len([line for line in test.text.splitlines() if line]) <= 10
+    for block in (tool, test):
+        (tmp_path / block.title).write_text(block.text)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_it_needs_no_hypothesis(tmp_path: Path) -> None:

@@ -193,6 +193,7 @@ takes("pattern", re.Pattern[str], "a+", "(")
 
 takes("Annotated with a text", Annotated[int, "How many"], 1, "a")
 takes("Annotated Field", Annotated[int, Field(ge=1, description="From 1")], 1, 0)
+takes("limit of another type", Annotated[int, Field(min_length=2)], 5)
 takes("Field as default", int, 1, 0, default=Field(default=3, ge=1))
 takes("Field without default", str, "abc", "ab", default=Field(min_length=3, description="Long"))
 takes("Field with default factory", list[int], [1], default=Field(default_factory=lambda: [7]))

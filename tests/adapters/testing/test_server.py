@@ -482,6 +482,24 @@ def test_the_test_of_the_page_passes(tmp_path: Path) -> None:
     assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 
+def test_the_kits_for_stores_say_what_they_need(tmp_path: Path) -> None:
+    code = (
+        "import importlib.metadata as metadata\n"
+        "def version(name): raise metadata.PackageNotFoundError(name)\n"
+        "metadata.version = version\n"
+        "import taskmachine.testing\n"
+        "try: taskmachine.testing.StoreContract\n"
+        "except ImportError as error: print(error)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.stdout == (
+        "this module needs pytest 9.0 or later, which is not installed: "
+        "pip install 'taskmachine[testing]'\n"
+    ), done.stderr
+
+
 def test_it_needs_no_hypothesis(tmp_path: Path) -> None:
     code = "import sys, taskmachine.testing; print({'hypothesis', 'pytest'} & {*sys.modules})"
     done = subprocess.run(

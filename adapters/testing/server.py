@@ -244,7 +244,11 @@ class MemoryServer:
 
     def _send(self, said: Send) -> None:
         message = decode_message(encode_message(said.message))
-        self._loop.call_soon(self._transport.deliver, message, context=self._context)
+        self._loop.call_soon(self._deliver, message, self.crashes, context=self._context)
+
+    def _deliver(self, message: Message, crashes: int) -> None:
+        if crashes == self.crashes:  # else it is lost in the connection
+            self._transport.deliver(message)
 
     async def _stop(self) -> None:
         runtime, self._runtime = self._runtime, None

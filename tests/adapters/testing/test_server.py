@@ -24,6 +24,7 @@ from taskmachine import (
     sampling,
 )
 from taskmachine.client import CallFailed, Cancelled, ConnectionLost
+from taskmachine.protocol.jsonrpc import Message, Notification
 from taskmachine.testing import MemoryServer, Stuck, open_server, run
 from tests.site.pages import blocks_of
 
@@ -251,8 +252,45 @@ def test_a_crash_after_the_second_report() -> None:
         assert (await server.call("pack", items=3)).text == "3 packed"
         assert server.crashes == 1
 
-    play(scene)
+    _, took = play(scene)
     assert PACKED == [1, 2, 1, 2, 3]
+    assert took < 5 * 60 + 6, "the lease of a dead process is void at once"
+
+
+def test_nothing_of_a_crashed_server_continues() -> None:
+    """Neither the tool, which could go on until it waits, nor what follows the task."""
+    tools = Tools()
+    after: list[str] = []
+    received: list[tuple[int, type]] = []
+
+    @tools.task
+    async def work(ctx: Context) -> None:
+        await asyncio.sleep(10)
+        await ctx.progress(1, 2, "begun")
+        after.append("begun")
+        await asyncio.sleep(10)
+        await ctx.progress(2, 2, "done")
+
+    async def scene(server: MemoryServer) -> None:
+        listener = server.session
+
+        class Listener:
+            def received(self, message: Message) -> None:
+                received.append((server.crashes, type(message)))
+                listener.received(message)
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(listener, name)
+
+        server.session._connection.listener = Listener()
+        task = await server.start("work")
+        server.crash_after("report")
+        await task.result()
+
+    play(scene, tools)
+    assert after == ["begun"]
+    assert (0, Notification) in received
+    assert (1, Notification) not in received, "the client has not subscribed again"
 
 
 def test_no_question_is_asked_twice_after_a_crash() -> None:

@@ -6,18 +6,16 @@ dialect with the same three modules: `messages` defines the messages of its wire
 that all dialects share.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
 from typing import Final
 
 import attrs
 
 from taskmachine.protocol.dialects.dialect import Dialect
-from taskmachine.protocol.dialects.erlmcp import receiver as receiver_erlmcp
-from taskmachine.protocol.dialects.erlmcp import requestor as requestor_erlmcp
 from taskmachine.protocol.dialects.mcp_2025_11_25 import receiver as receiver_2025_11_25
-from taskmachine.protocol.dialects.mcp_2025_11_25 import requestor as requestor_2025_11_25
 from taskmachine.protocol.dialects.mcp_2026_07_28 import receiver as receiver_2026_07_28
-from taskmachine.protocol.dialects.mcp_2026_07_28 import requestor as requestor_2026_07_28
 from taskmachine.protocol.dialects.receiver import ReceiverDialect
 from taskmachine.protocol.dialects.requestor import RequestorDialect
 from taskmachine.statemachine import ConfigurationError
@@ -39,16 +37,34 @@ class Entry:
         return self.messages.revision
 
 
-_ENTRIES: Final = tuple(
-    Entry(receiver.messages, receiver, requestor)
-    for receiver, requestor in (
-        (receiver_2025_11_25.RECEIVER, requestor_2025_11_25.REQUESTOR),
-        (receiver_2026_07_28.RECEIVER, requestor_2026_07_28.REQUESTOR),
-        (receiver_erlmcp.RECEIVER, requestor_erlmcp.REQUESTOR),
-    )
-)
+_FOLDERS: Final = {
+    "2025-11-25": "mcp_2025_11_25",
+    "2026-07-28": "mcp_2026_07_28",
+    "erlmcp": "erlmcp",
+}
 
-DIALECTS: Final[Mapping[str, Entry]] = {entry.name: entry for entry in _ENTRIES}
+
+@cache
+def _entry(folder: str) -> Entry:
+    package = f"{__name__}.dialects.{folder}"
+    receiver = import_module(f"{package}.receiver").RECEIVER
+    return Entry(receiver.messages, receiver, import_module(f"{package}.requestor").REQUESTOR)
+
+
+class _Dialects(Mapping[str, Entry]):
+    """Imports a dialect when it is used: no server needs all, and each delays its start."""
+
+    def __getitem__(self, name: str) -> Entry:
+        return _entry(_FOLDERS[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_FOLDERS)
+
+    def __len__(self) -> int:
+        return len(_FOLDERS)
+
+
+DIALECTS: Final[Mapping[str, Entry]] = _Dialects()
 """Every dialect by its name."""
 
 MCP: Final[tuple[ReceiverDialect, ...]] = (

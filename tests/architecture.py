@@ -38,7 +38,7 @@ ORDER: Final = (
     ("transports",),
     ("client",),
     ("bridges", "console", "telemetry"),
-    ("server",),
+    ("server", "testing"),
     ("cli",),
     ("namespaces",),
     ("taskmachine",),

@@ -146,6 +146,15 @@ def test_the_front_door_pulls_in_nothing_by_itself(tmp_path: Path) -> None:
     assert own_modules("from taskmachine import State", tmp_path) == machine
 
 
+def test_a_server_imports_only_the_dialects_that_it_speaks(tmp_path: Path) -> None:
+    """The classes of a dialect take time to make, and `serve --stdio` is started by each host."""
+    ours = own_modules(importing("taskmachine.adapters.transports.stdio.server"), tmp_path)
+    assert "taskmachine.protocol.dialects.mcp_2025_11_25.receiver" in ours
+    assert not {name for name in ours if "erlmcp" in name or name.endswith(".requestor")} - {
+        "taskmachine.protocol.dialects.requestor"
+    }
+
+
 @pytest.mark.parametrize(
     "module",
     [

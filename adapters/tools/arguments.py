@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from taskmachine.adapters.tools.blame import blaming
 from taskmachine.adapters.tools.json_schemas import ambiguity_of, schema_of
 from taskmachine.adapters.tools.problems import problems_of, wrong_members
-from taskmachine.adapters.tools.type_adapters import prepare, refusing, shown
+from taskmachine.adapters.tools.type_adapters import check_constraints, prepare, refusing, shown
 from taskmachine.protocol.jsonrpc import json_type
 from taskmachine.protocol.jsonvalue import JSONObject, decode_json
 from taskmachine.statemachine import ConfigurationError
@@ -64,6 +64,7 @@ def arguments_of(parameters: Sequence[Parameter], context: str | None) -> Argume
     for parameter in parameters:
         with blaming(f"parameter '{parameter.name}'"):
             prepare(parameter.annotation)
+            check_constraints(parameter.annotation, parameter.default)
     try:
         adapter, schema = _read(parameters, "arguments")
     except ConfigurationError:

@@ -88,6 +88,7 @@ def results_of(hint: Any) -> Results:
 def _model_of(hint: Any) -> Any:
     """Return a model of a class that has only annotations, as the official SDK does, or None."""
     is_read = not isinstance(hint, type) or attrs.has(hint) or is_dataclass(hint)
+    is_read = is_read or issubclass(hint, BaseModel)
     hints = {} if is_read else get_type_hints(hint, include_extras=True)
     fields: dict[str, Any] = {
         name: (hints[name], getattr(hint, name)) if hasattr(hint, name) else hints[name]

@@ -14,25 +14,30 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from decimal import Decimal
 from functools import lru_cache
 from typing import Annotated, Any, Final, NotRequired, Required, TypeVar, get_args, get_origin
 
 import attrs
 import msgspec
-from pydantic import GetCoreSchemaHandler, TypeAdapter
+from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen, MultipleOf
+from pydantic import BaseModel, GetCoreSchemaHandler, TypeAdapter, ValidationError
 from pydantic.errors import (
     PydanticInvalidForJsonSchema,
     PydanticSchemaGenerationError,
     PydanticUserError,
 )
+from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, SchemaError, core_schema
 from typing_extensions import TypedDict, get_type_hints, is_typeddict
 
 from taskmachine.statemachine import ConfigurationError
 
-__all__ = ["adapter_of", "prepare", "refusing", "shown"]
+__all__ = ["adapter_of", "check_constraints", "prepare", "refusing", "shown"]
 
 _UNKNOWN: Final = re.compile(r"<class '([^']+)'>")
+_PLAIN: Final = (int, float, bool, str, bytes, list, dict, set, frozenset, tuple, Decimal)
+_LIMITS: Final = (Ge, Gt, Le, Lt, MaxLen, MinLen, MultipleOf)
 _HOOK: Final = "__get_pydantic_core_schema__"
 _building: Final[ContextVar[frozenset[str]]] = ContextVar("building", default=frozenset())
 
@@ -90,12 +95,8 @@ def _prepare(hint: Any, seen: dict[int, Any]) -> None:
     if id(hint) in seen:
         return
     seen[id(hint)] = hint  # kept, so that its id stays its own
-    for note in getattr(hint, "__metadata__", ()):
-        if isinstance(note, msgspec.Meta):
-            raise ConfigurationError(
-                "msgspec.Meta is not supported; use pydantic's Field, as in"
-                " Annotated[int, Field(ge=1)]"
-            )
+    if get_origin(hint) is Annotated:
+        check_constraints(*get_args(hint))
     aliased = getattr(hint, "__value__", None) or getattr(hint, "__supertype__", None)
     for part in (get_origin(hint), aliased, *get_args(hint)):
         _prepare(part, seen)
@@ -112,10 +113,36 @@ def _prepare(hint: Any, seen: dict[int, Any]) -> None:
             setattr(hint, _HOOK, classmethod(_hook_of(_rebuilt(hint, hints))))
     elif dataclasses.is_dataclass(hint) or issubclass(hint, tuple) or is_typeddict(hint):
         hints = _hints(hint)
+    elif issubclass(hint, BaseModel):
+        for field in hint.model_fields.values():
+            check_constraints(field.annotation, field)
+        hints = {name: field.annotation for name, field in hint.model_fields.items()}
     else:
         return
     for part in hints.values():
         _prepare(part, seen)
+
+
+def check_constraints(hint: Any, *notes: Any) -> None:
+    """Raise ConfigurationError for notes that would make pydantic fail when it reads a value.
+
+    Pydantic takes `min_length` of an `int`, and then raises a TypeError for each value.
+    """
+    cls = get_origin(hint) or hint
+    for note in notes:
+        if isinstance(note, msgspec.Meta):
+            raise ConfigurationError(
+                "msgspec.Meta is not supported; use pydantic's Field, as in"
+                " Annotated[int, Field(ge=1)]"
+            )
+        for limit in note.metadata if isinstance(note, FieldInfo) else [note]:
+            if cls in _PLAIN and isinstance(limit, _LIMITS):
+                try:
+                    TypeAdapter(Annotated[Any, limit]).validate_python(cls())
+                except TypeError:
+                    raise ConfigurationError(f"{limit} does not fit {shown(hint)}") from None
+                except ValidationError:
+                    pass
 
 
 def _hints(cls: type) -> dict[str, Any]:

@@ -144,7 +144,7 @@ async def main(path: str, text: str) -> None:
     """Make a note, and show all notes."""
     tools = Tools()
 
-    @tools.task()
+    @tools.task
     async def note(text: str) -> str:
         return f"Noted: {text}"
 

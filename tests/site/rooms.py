@@ -12,14 +12,14 @@ __all__ = ["rooms"]
 
 _GREY, _BLUE, _GREEN, _AMBER = "#64748b", "#2563eb", "#15803d", "#b7791f"
 _WIDE, _HIGH, _ACROSS, _DOWN = 210, 66, 236, 112
-_LEFT, _TOP, _BESIDE = 128, 52, 4.15
+_LEFT, _TOP, _BESIDE = 128, 52, 4.25
 _LINE: Final = 32
 """Maximum number of characters of a line in a box."""
 
 _COLUMNS: Final = {
     "taskmachine": 1.5, "conformance": _BESIDE,
-    "cli": 1.5, "namespaces": 2.6, "specs": _BESIDE,
-    "server": 0.5, "bridges": 3,
+    "cli": 1, "namespaces": 2.6, "specs": _BESIDE,
+    "server": 0.5, "testing": 2.35, "bridges": 3.28,
     "console": 0, "client": 1.75,
     "telemetry": 0.75, "transports": 1.75, "engines": 3,
     "runtime": 1.5,

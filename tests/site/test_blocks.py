@@ -131,6 +131,9 @@ CLAIMS: Final[dict[str, dict[str, list[str]]]] = {
     "docs/howto/stores.md": {
         "text": ["tests/adapters/stores/test_postgresql.py::test_the_document_shows_the_plans"]
     },
+    "docs/howto/testing.md": {
+        "python": ["tests/adapters/testing/test_server.py::test_the_test_of_the_page_passes"]
+    },
     "docs/howto/tools.md": {
         "python": [f"{_README}::test_pages_show_the_same_tool", _LIFESPAN, _EXAMPLES],
         "py": [
@@ -169,9 +172,9 @@ CLAIMS: Final[dict[str, dict[str, list[str]]]] = {
         ]
     },
     "docs/tutorial/first-server.md": {
-        "sh": [_TUTORIAL] * 10,
-        "python": [_TUTORIAL] * 2,
-        "text": [_TUTORIAL] * 8,
+        "sh": [_TUTORIAL] * 11,
+        "python": [_TUTORIAL] * 3,
+        "text": [_TUTORIAL] * 9,
     },
 }
 """The test that runs or compares each block, by page and language, in the order of the page.

@@ -53,7 +53,9 @@ def test_every_shown_command_is_installed_by_the_first_one() -> None:
     assert set(extras.split(",")) == {"server", "check"}  # for serve and call, and for check
     for block in blocks_of(README, "sh"):
         for line in block.text.splitlines():
-            assert line.startswith((f"{PROGRAM} ", "python3 -m venv .venv && .venv/bin/pip "))
+            assert line.startswith(
+                (f"{PROGRAM} ", ".venv/bin/python ", "python3 -m venv .venv && .venv/bin/pip ")
+            )
 
 
 def test_pages_show_the_same_test_command() -> None:

@@ -148,6 +148,7 @@ def _as_pattern(text: str) -> str:
     pattern = re.escape(text.strip())
     pattern = re.sub(r"\b[\w\\-]{32,}(?=\\ |$)", r"\\S{32}", pattern, flags=re.MULTILINE)
     pattern = re.sub(r"\d{4}\\-\d\d\\-\d\d\\ [\d:]+\\\.\d{3}", r"[\\d: .-]{23}", pattern)
+    pattern = re.sub(r"\d+\\\.\d+s", r"\\d+\.\\d+s", pattern)
     pattern = re.sub(r"\b\d+([sm])\b", r"\\d+\1", pattern)
     pattern = re.sub("─+", "─+", pattern)
     return re.sub(r"(\\ )+", r" +", pattern).replace("\\\n", r" *\n *")

@@ -86,6 +86,9 @@ def test_page_programs_type_check(tmp_path: Path) -> None:
     """They have no annotations and do not narrow types, so that they stay short."""
     programs = written(tmp_path, [page for page in PAGES if page not in MCP1])
     assert len(programs) > 10
+    [shop] = blocks_of("README.md", "python", "shop.py")
+    programs.append(tmp_path / shop.title)  # the tests of pages import it
+    programs[-1].write_text(shop.text)
     untyped = ("--allow-untyped-defs", "--allow-untyped-calls", "--check-untyped-defs")
     unnarrowed = (f"--disable-error-code={code}" for code in ("arg-type", "union-attr"))
     assert mypy(*untyped, *unnarrowed, *programs) == ""

@@ -1,29 +1,19 @@
-"""Test kits for authors of stores and engines, and an event loop with a virtual clock."""
+"""Tests of tools in memory, and test kits for authors of stores and engines.
+
+The kits need `pip install 'taskmachine[testing]'`; everything else needs nothing more.
+"""
+
+from typing import TYPE_CHECKING
 
 from taskmachine.adapters.bridges.required import require
-
-require("pytest", "testing", "9.0")
-require("hypothesis", "testing", "6.150")
-
-from taskmachine.adapters.runtime.testing.contract import (  # noqa: E402
-    EngineContract,
-    NewRuntimePlace,
-    RuntimePlace,
-)
-from taskmachine.adapters.runtime.testing.virtual_loop import (  # noqa: E402
-    Process,
-    Stuck,
-    VirtualLoop,
-)
-from taskmachine.adapters.stores.testing.contract import (  # noqa: E402
-    NewPlace,
-    PersistentStoreContract,
-    Place,
-    StoreContract,
-)
+from taskmachine.adapters.runtime.testing.virtual_loop import Process, Stuck, VirtualLoop
+from taskmachine.adapters.testing.loop import run
+from taskmachine.adapters.testing.server import CallResult, MemoryServer, open_server
 
 __all__ = [
+    "CallResult",
     "EngineContract",
+    "MemoryServer",
     "NewPlace",
     "NewRuntimePlace",
     "PersistentStoreContract",
@@ -33,4 +23,30 @@ __all__ = [
     "StoreContract",
     "Stuck",
     "VirtualLoop",
+    "open_server",
+    "run",
 ]
+
+if TYPE_CHECKING:
+    from taskmachine.adapters.runtime.testing.contract import (
+        EngineContract,
+        NewRuntimePlace,
+        RuntimePlace,
+    )
+    from taskmachine.adapters.stores.testing.contract import (
+        NewPlace,
+        PersistentStoreContract,
+        Place,
+        StoreContract,
+    )
+else:
+
+    def __getattr__(name):
+        if name not in __all__:
+            raise AttributeError(f"module 'taskmachine.testing' has no attribute {name!r}")
+        require("pytest", "testing", "9.0")
+        require("hypothesis", "testing", "6.150")
+        from taskmachine.adapters.runtime.testing import contract as engines
+        from taskmachine.adapters.stores.testing import contract as stores
+
+        return getattr(stores if hasattr(stores, name) else engines, name)

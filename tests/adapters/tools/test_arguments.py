@@ -156,7 +156,8 @@ def test_defaults_in_the_schema() -> None:
 
 
 def test_an_author_keeps_the_titles_and_no_other_is_shown() -> None:
-    def tool(a: Annotated[int, Field(title="Amount")], person: Person, color: Color) -> Person: ...
+    def tool(a: Annotated[int, Field(title="Amount")], person: Person, color: Color) -> Person:
+        return person
 
     schema = encode_json(signature(tool).input_schema)
     assert schema.count(b'"title"') == 1

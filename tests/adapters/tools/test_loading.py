@@ -83,7 +83,7 @@ def test_a_file_imports_modules_beside_it(folder: Path) -> None:
         ("bad_name", "bad_name.py:2: NameError: name 'ctx' is not defined, in: return ctx"),
         ("bad_import", "bad_import.py:1: ModuleNotFoundError: No module named 'no_such_package',"),
         ("bad_words", "bad_words.py:1: ValueError: one two, in: raise ValueError("),
-        ("bad_tool", "bad_tool.py:4: timeout must be from 1 ms to 7 days, got -1 s, in: @tools."),
+        ("bad_tool", "bad_tool.py:4: tool 'f': timeout must be from 1 ms to 7 days, got -1 s"),
         ("bad_call", "bad_call.py:3: JSONDecodeError: Expecting property name enclosed in "),
         ("placed", "other.py:7: wrong"),
         ("unguarded", "unguarded.py:3: tools.run() would start a second server: put it below `if"),

@@ -264,6 +264,10 @@ class Arbitrary(BaseModel):
     thread: threading.Thread
 
 
+class Unfit(BaseModel):
+    numbers: list[int] = Field(le=3)
+
+
 class Struct(msgspec.Struct):
     a: int
 
@@ -287,6 +291,9 @@ UNFIT: list[tuple[Any, str]] = [
     (list[Odd], "Odd cannot be made from its fields: missing a required argument: 'b'"),
     (Annotated[int, msgspec.Meta(ge=1)], "msgspec.Meta is not supported; use pydantic's Field"),
     (list[Annotated[int, msgspec.Meta(ge=1)]], "msgspec.Meta is not supported"),
+    (Annotated[int, Field(min_length=2)], "MinLen(min_length=2) does not fit int"),
+    (list[Annotated[str, Field(ge=1)]], "Ge(ge=1) does not fit str"),
+    (Unfit, "Le(le=3) does not fit list[int]"),
     (Annotated[str, Field(pattern="(")], "str is not valid: error: unclosed group"),
     (Annotated[str, Field(pattern="(?=a)")], "look-around, including look-ahead and look-behind"),
 ]
@@ -304,7 +311,10 @@ def test_a_parameter_that_cannot_be_offered(hint: Any, words: str) -> None:
 
 @pytest.mark.parametrize(
     "hint",
-    [threading.Thread, list[Holds], Callable, Iterator[int], "Nowhere", Odd, type],
+    [
+        *(threading.Thread, list[Holds], Callable, Iterator[int], "Nowhere", Odd, type),
+        *(Annotated[int, Field(min_length=2)], Unfit),
+    ],
     ids=str,
 )
 def test_a_result_that_cannot_be_json(hint: Any) -> None:
@@ -313,6 +323,7 @@ def test_a_result_that_cannot_be_json(hint: Any) -> None:
     assert ": tool 'tool': the return type: " in said
 
 
+def limited(a: int = Field(default=3, max_length=2)) -> None: ...
 def positional(a: int, /) -> None: ...
 def variadic(*args: int) -> None: ...
 def twice(a: Context, b: Context) -> None: ...
@@ -331,6 +342,7 @@ async def async_generator() -> Any:
 
 
 FUNCTIONS: list[tuple[Any, str]] = [
+    (limited, "parameter 'a': MaxLen(max_length=2) does not fit int"),
     (positional, "parameter 'a': is positional-only, but arguments are passed by name"),
     (variadic, "parameter 'args': takes positional arguments, but they are passed by name"),
     (twice, "takes the context twice: a, b"),

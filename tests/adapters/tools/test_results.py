@@ -19,6 +19,7 @@ from taskmachine.adapters.tools.content import MAX_FILE
 from taskmachine.adapters.tools.registry import outcome_of
 from tests.adapters.tools.reading import returning, signature, wrong
 
+UNTYPED: Any = lambda value: value  # noqa: E731  what a caller without a type checker passes
 PNG = b"\x89PNG"
 BASE64 = base64.b64encode(PNG).decode()
 IMAGE = {"type": "image", "data": BASE64, "mimeType": "image/png"}
@@ -291,8 +292,8 @@ def test_links() -> None:
     [
         (lambda: Image(), "Image needs either path=... or data=..."),
         (lambda: Audio("a", b"b"), "Audio needs either path=... or data=..."),
-        (lambda: Image(PNG), "Image: path must be text or a Path; bytes are data=..."),
-        (lambda: File(data="text"), "File: data must be bytes, got str"),
+        (lambda: Image(UNTYPED(PNG)), "Image: path must be text or a Path; bytes are data=..."),
+        (lambda: File(data=UNTYPED("text")), "File: data must be bytes, got str"),
         (lambda: Image(data=PNG, format="image/png"), 'Image: format must be a file extension'),
         (lambda: ResourceLink("report.pdf"), "ResourceLink: 'report.pdf' has no scheme"),
     ],

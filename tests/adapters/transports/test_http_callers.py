@@ -206,7 +206,7 @@ async def test_the_tool_of_the_page_checks_a_scope(tmp_path: Path) -> None:
     file.touch(0o600)
     file.write_text(f'alice = {{ token = "{ALICE}", scopes = ["deploy"] }}\nbob = "{BOB}"\n')
     auth = {"kind": "tokens", "tokens": str(file)}
-    async with serving(names["TOOLS"], auth=auth) as url, httpx.AsyncClient() as client:
+    async with serving(names["tools"], auth=auth) as url, httpx.AsyncClient() as client:
         for bearer, answer in ((ALICE, "1.2 is live, by order of alice"), (BOB, "needs the scope")):
             caller = Caller(client, url, bearer)
             caller.capabilities = {}

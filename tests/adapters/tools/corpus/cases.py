@@ -109,17 +109,11 @@ def takes(name: str, hint: Any, *values: Any, **default: Any) -> None:
     """Add a function with one parameter, which returns what it got."""
 
     def make(_: Library) -> Any:
-        if default:
-
-            def tool(x: Any = default["default"]) -> str:
-                return repr(x)
-
-        else:
-
-            def tool(x: Any) -> str:
-                return repr(x)
+        def tool(x: Any) -> str:
+            return repr(x)
 
         tool.__annotations__["x"] = hint
+        tool.__defaults__ = tuple(default.values()) or None
         return tool
 
     calls = [{"x": value} for value in values]
@@ -199,6 +193,7 @@ takes("pattern", re.Pattern[str], "a+", "(")
 
 takes("Annotated with a text", Annotated[int, "How many"], 1, "a")
 takes("Annotated Field", Annotated[int, Field(ge=1, description="From 1")], 1, 0)
+takes("limit of another type", Annotated[int, Field(min_length=2)], 5)
 takes("Field as default", int, 1, 0, default=Field(default=3, ge=1))
 takes("Field without default", str, "abc", "ab", default=Field(min_length=3, description="Long"))
 takes("Field with default factory", list[int], [1], default=Field(default_factory=lambda: [7]))
@@ -494,10 +489,16 @@ returns("jpeg", lambda lib: lib.Image, lambda lib: lib.Image(data=PNG, format="j
 returns("audio", lambda lib: lib.Audio, lambda lib: lib.Audio(data=PNG, format="mp3"))
 returns("file", lambda lib: lib.File, lambda lib: lib.File(data=b"a,b", format="csv"))
 returns("optional image", lambda lib: lib.Image | None, None)
-returns("images", lambda lib: list[lib.Image], lambda lib: [lib.Image(data=PNG)] * 2)
+returns(
+    "images",
+    lambda lib: list[lib.Image],  # type: ignore[name-defined]
+    lambda lib: [lib.Image(data=PNG)] * 2,
+)
 returns("mixed list", list, lambda lib: ["a", lib.Image(data=PNG), {"b": 1}])
 returns(
-    "text and images", lambda lib: list[str | lib.Image], lambda lib: ["a", lib.Image(data=PNG)]
+    "text and images",
+    lambda lib: list[str | lib.Image],  # type: ignore[name-defined]
+    lambda lib: ["a", lib.Image(data=PNG)],
 )
 returns("undeclared image", Any, lambda lib: lib.Image(data=PNG))
 returns("text block", mcp_types.TextContent, mcp_types.TextContent(type="text", text="a"))

@@ -203,7 +203,7 @@ class Forecast(TypedDict):
 
 class Order(NamedTuple):
     item: str
-    count: int = 1
+    count: int = 1  # type: ignore[assignment]  # the name of a method of tuple
 
 
 @attrs.frozen
@@ -234,9 +234,13 @@ class Folder:
     files: list[Attrs]
 
 
+def _sorted(words: list[str]) -> list[str]:
+    return sorted(words)
+
+
 @attrs.define
 class Settings:
-    words: list[str] = attrs.field(converter=lambda text: sorted(text))
+    words: list[str] = attrs.field(converter=_sorted)
     limit: float = attrs.field(default=0.5, converter=float)
 
 

@@ -6,7 +6,7 @@ operations that the receiver asks for.  A transport passes messages in and sends
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import cached_property, partial
 from typing import Any, Final
@@ -306,14 +306,19 @@ class Conversation:
             if receiver.pending > service.limits.calls:
                 raise LimitExceeded(f"{service.limits.calls} requests at the same time", 1_000)
             match operation:
-                case Get() | Collect() | Cancel() | Answer() | Amend() | Advance():
+                case Get(task_id=task_id) | Collect(task_id=task_id):
                     if self._lookups is not None:
                         self._lookups.begin()
-                    task, steps = await service.perform(self._owner, operation)
+                    task = await self._newest(service.get(self._owner, task_id))
                     is_collect = isinstance(operation, Collect)
                     if is_collect and self._dialect.collect_blocks and task.is_live:
                         await self._block(id, task, wait)
                         return None
+                    outputs = receiver.answered(id, task, now=service.clock())
+                case Cancel() | Answer() | Amend() | Advance():
+                    if self._lookups is not None:
+                        self._lookups.begin()
+                    task, steps = await service.perform(self._owner, operation)
                     outputs = receiver.answered(id, task, steps, now=service.clock())
                 case Create():
                     outputs = await self._create(id, operation, caller)
@@ -351,11 +356,16 @@ class Conversation:
                 asyncio.get_running_loop().call_soon(self.handle, [output])
         return response
 
+    async def _newest(self, reading: Awaitable[Task]) -> Task:
+        """Return the task that is being read, or a newer version that streams show meanwhile."""
+        return await (self._following.newest(reading) if self._dialect.follows_created else reading)
+
     async def _block(self, id: Id, task: Task, wait: Callable[[], None]) -> None:
         """Keep a request pending until the task ends."""
         self._service.begin_wait(self._owner)
         self._blocked.add(id)
         self._remember(task)  # the receiver also notifies the general stream
+        self._following.begin(task.id, task.version)
         wait()
         self.handle(self.receiver.answered(id, task, now=self._service.clock()))
         await self._following.follow(task.id)
@@ -386,7 +396,8 @@ class Conversation:
             wanted = attrs.evolve(wanted, metadata=self._mark)
         self._creating += 1
         try:
-            task = await self._runtime.create(self._owner, wanted, questions, caller=caller)
+            creating = self._runtime.create(self._owner, wanted, questions, caller=caller)
+            task = await self._newest(creating)  # it may be an earlier task of the same key
         finally:
             self._creating -= 1
         if self._dialect.follows_created:
@@ -455,7 +466,8 @@ class Conversation:
 
     async def _follow(self, task_ids: Sequence[str]) -> list[Task]:
         """Follow these tasks; return the current state of those that the owner has."""
-        with self._following.current() as known:
+        known: dict[str, Task | None] = {}
+        with self._following.arriving() as arrived:
             for task_id in task_ids:
                 try:
                     if self._lookups is not None:
@@ -465,7 +477,9 @@ class Conversation:
                 except NotFound:
                     if self._lookups is not None:
                         self._lookups.missed()
-        return list(known.values())
+        # The first tasks may have changed while the last ones were read.
+        newest = (arrived.get(task_id, task) for task_id, task in known.items())
+        return [task for task in newest if task is not None]
 
     def _moved(self, task_id: str, task: Task | None) -> None:
         if task is None:

@@ -1,13 +1,20 @@
-"""The tasks that a conversation follows, and those that its general stream reports."""
+"""The tasks that a conversation follows, and those that its general stream reports.
+
+A read of a database can return after a later version was committed and notified here, and a
+notification can arrive after a read has returned a later version.  The requestor must see neither:
+it would be asked an answered question again, or get the end of a task twice.
+"""
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
+import attrs
+
 from taskmachine.adapters.runtime.service import TaskService
-from taskmachine.statemachine import Task
+from taskmachine.statemachine import NotFound, Task
 
 __all__ = ["REMEMBERED", "Following"]
 
@@ -15,10 +22,18 @@ REMEMBERED: Final = 1_000
 """Maximum number of tasks of a conversation that its general stream reports once opened."""
 
 
+@attrs.define(eq=False)
+class _Followed:
+    version: int
+    """The newest version that was read or notified."""
+    unfollow: Callable[[], None]
+
+
 class Following:
     """The followed tasks of one conversation.
 
-    `on_change` gets the id and each version of a followed task, and None when it is removed.
+    `on_change` gets the id and each version of a followed task, and None when it is removed; never
+    an older version after a newer one.
     """
 
     def __init__(
@@ -31,8 +46,8 @@ class Following:
         self._owner = owner
         self._on_change = on_change
         self._known: OrderedDict[str, None] = OrderedDict()
-        self._unfollow: dict[str, Callable[[], None]] = {}
-        self._current: list[dict[str, Task]] = []
+        self._followed: dict[str, _Followed] = {}
+        self._arriving: list[dict[str, Task | None]] = []
 
     def remember(self, task: Task) -> None:
         """Report this task on the general stream once it is opened."""
@@ -45,46 +60,56 @@ class Following:
         """Return whether the general stream reports this task."""
         return task_id in self._known
 
-    def begin(self, task_id: str) -> None:
-        """Follow a task without reading it."""
-        if task_id not in self._unfollow:
-            on_version = partial(self._on_version, task_id)
-            self._unfollow[task_id] = self._service.store.follow(task_id, on_version)
+    def begin(self, task_id: str, version: int = 0) -> None:
+        """Follow a task from this version on, without reading it."""
+        if task_id not in self._followed:
+            unfollow = self._service.store.follow(task_id, partial(self._on_version, task_id))
+            self._followed[task_id] = _Followed(version, unfollow)
 
     async def follow(self, task_id: str) -> Task:
         """Follow a task until it ends, and return its current state; `NotFound`."""
         self.begin(task_id)
         # Read after following, so that no change in between is missed.
-        task = await self._service.get(self._owner, task_id)
-        self._on_version(task_id, task)
-        return task
+        return await self.newest(self._service.get(self._owner, task_id))
+
+    async def newest(self, reading: Awaitable[Task]) -> Task:
+        """Return the task that is being read, or a newer version that arrives meanwhile.
+
+        `NotFound` if it is removed meanwhile.
+        """
+        with self.arriving() as arrived:
+            task = await reading
+            self._on_version(task.id, task)
+        newest = arrived.get(task.id, task)
+        if newest is None:
+            raise NotFound(task.id)
+        return newest
 
     @contextmanager
-    def current(self) -> Iterator[dict[str, Task]]:
-        """Keep the followed tasks that the caller puts in the dict up to date within the block.
-
-        So no change of the first task is missed while the last one is read.
-        """
-        tasks: dict[str, Task] = {}
-        self._current.append(tasks)
+    def arriving(self) -> Iterator[dict[str, Task | None]]:
+        """Collect the newest version of each followed task that arrives within the block."""
+        arrived: dict[str, Task | None] = {}
+        self._arriving.append(arrived)
         try:
-            yield tasks
+            yield arrived
         finally:
-            self._current = [other for other in self._current if other is not tasks]
+            self._arriving = [other for other in self._arriving if other is not arrived]
 
     def close(self) -> None:
         """Stop following all tasks."""
-        for unfollow in self._unfollow.values():
-            unfollow()
-        self._unfollow.clear()
+        for followed in self._followed.values():
+            followed.unfollow()
+        self._followed.clear()
 
     def _on_version(self, task_id: str, task: Task | None) -> None:
-        for tasks in self._current:
-            if task is None:
-                tasks.pop(task_id, None)
-            elif task_id in tasks and tasks[task_id].version < task.version:
-                tasks[task_id] = task
+        followed = self._followed.get(task_id)
+        if followed is None or (task is not None and task.version < followed.version):
+            return
+        if task is not None:
+            followed.version = task.version
+        for arrived in self._arriving:
+            arrived[task_id] = task
         self._on_change(task_id, task)
-        if (task is None or not task.is_live) and task_id in self._unfollow:
-            self._unfollow.pop(task_id)()
+        if (task is None or not task.is_live) and self._followed.pop(task_id, None) is not None:
+            followed.unfollow()
             self.live.pop(task_id, None)

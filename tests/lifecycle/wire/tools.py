@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable
 from typing import Any, Final
 
+from taskmachine.adapters.runtime import waiting
 from taskmachine.adapters.tools.context import Context
 from taskmachine.adapters.tools.errors import Gone
 from taskmachine.adapters.tools.questions import Answer, Request, form
@@ -23,6 +24,8 @@ __all__ = ["TOOLS"]
 
 if bug := os.environ.get("LIFECYCLE_BUG"):
     PROCESS_BUGS[bug]()
+
+waiting.REREAD_S = 3_600.0  # type: ignore[misc]  # a waiter must not need to read its task again
 
 TOOLS: Final = Tools()
 

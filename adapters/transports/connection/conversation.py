@@ -125,7 +125,7 @@ class Conversation:
 
     @cached_property
     def _following(self) -> Following:
-        return Following(self._service, self._owner, self._moved)
+        return Following(self._service, self._owner, self._moved, self._lookups)
 
     # --- called by transports ----------------------------------------------------------------
 
@@ -235,7 +235,7 @@ class Conversation:
         """Report the remembered tasks on the general stream, which the client has opened."""
         self.handle(self.receiver.opened())
         for task_id in list(self._following.live):
-            for task in await self._follow([task_id]):
+            for task in await self._following.follow_all([task_id]):
                 self.handle(self.receiver.follow(task))
 
     def end_watches(self) -> None:
@@ -336,7 +336,7 @@ class Conversation:
                     if len(task_ids) > service.limits.watched:
                         raise LimitExceeded(f"{service.limits.watched} tasks of one watch", 0)
                     wait()
-                    known = await self._follow(task_ids)
+                    known = await self._following.follow_all(task_ids)
                     outputs = receiver.watched(id, known, now=service.clock())
         except Exception as error:  # noqa: BLE001  it is logged
             outputs = receiver.refused(id, self._log_error(error))
@@ -463,23 +463,6 @@ class Conversation:
         return self.receiver.paused(id, missing, state)
 
     # --- following tasks ---------------------------------------------------------------------
-
-    async def _follow(self, task_ids: Sequence[str]) -> list[Task]:
-        """Follow these tasks; return the current state of those that the owner has."""
-        known: dict[str, Task | None] = {}
-        with self._following.arriving() as arrived:
-            for task_id in task_ids:
-                try:
-                    if self._lookups is not None:
-                        self._lookups.begin()
-                    await self._service.get(self._owner, task_id)
-                    known[task_id] = await self._following.follow(task_id)
-                except NotFound:
-                    if self._lookups is not None:
-                        self._lookups.missed()
-        # The first tasks may have changed while the last ones were read.
-        newest = (arrived.get(task_id, task) for task_id, task in known.items())
-        return [task for task in newest if task is not None]
 
     def _moved(self, task_id: str, task: Task | None) -> None:
         if task is None:

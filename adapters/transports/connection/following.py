@@ -6,7 +6,7 @@ it would be asked an answered question again, or get the end of a task twice.
 """
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Final
@@ -14,6 +14,7 @@ from typing import Final
 import attrs
 
 from taskmachine.adapters.runtime.service import TaskService
+from taskmachine.adapters.transports.connection.lookups import Lookups
 from taskmachine.statemachine import NotFound, Task
 
 __all__ = ["REMEMBERED", "Following"]
@@ -37,7 +38,11 @@ class Following:
     """
 
     def __init__(
-        self, service: TaskService, owner: str, on_change: Callable[[str, Task | None], None]
+        self,
+        service: TaskService,
+        owner: str,
+        on_change: Callable[[str, Task | None], None],
+        lookups: Lookups | None,
     ) -> None:
         # OrderedDict: finding the first key of a dict slows down as keys are removed.
         self.live: OrderedDict[str, None] = OrderedDict()
@@ -45,9 +50,10 @@ class Following:
         self._service = service
         self._owner = owner
         self._on_change = on_change
+        self._lookups = lookups
         self._known: OrderedDict[str, None] = OrderedDict()
         self._followed: dict[str, _Followed] = {}
-        self._arriving: list[dict[str, Task | None]] = []
+        self._collections: list[dict[str, Task | None]] = []
 
     def remember(self, task: Task) -> None:
         """Report this task on the general stream once it is opened."""
@@ -72,12 +78,29 @@ class Following:
         # Read after following, so that no change in between is missed.
         return await self.newest(self._service.get(self._owner, task_id))
 
+    async def follow_all(self, task_ids: Sequence[str]) -> list[Task]:
+        """Follow these tasks; return the current state of those that the owner has."""
+        known: dict[str, Task] = {}
+        with self._collected() as arrived:
+            for task_id in task_ids:
+                try:
+                    if self._lookups is not None:
+                        self._lookups.begin()
+                    await self._service.get(self._owner, task_id)
+                    known[task_id] = await self.follow(task_id)
+                except NotFound:
+                    if self._lookups is not None:
+                        self._lookups.missed()
+        # The first tasks may have changed while the last ones were read.
+        newest = (arrived.get(task_id, task) for task_id, task in known.items())
+        return [task for task in newest if task is not None]
+
     async def newest(self, reading: Awaitable[Task]) -> Task:
         """Return the task that is being read, or a newer version that arrives meanwhile.
 
         `NotFound` if it is removed meanwhile.
         """
-        with self.arriving() as arrived:
+        with self._collected() as arrived:
             task = await reading
             self._on_version(task.id, task)
         newest = arrived.get(task.id, task)
@@ -85,21 +108,21 @@ class Following:
             raise NotFound(task.id)
         return newest
 
-    @contextmanager
-    def arriving(self) -> Iterator[dict[str, Task | None]]:
-        """Collect the newest version of each followed task that arrives within the block."""
-        arrived: dict[str, Task | None] = {}
-        self._arriving.append(arrived)
-        try:
-            yield arrived
-        finally:
-            self._arriving = [other for other in self._arriving if other is not arrived]
-
     def close(self) -> None:
         """Stop following all tasks."""
         for followed in self._followed.values():
             followed.unfollow()
         self._followed.clear()
+
+    @contextmanager
+    def _collected(self) -> Iterator[dict[str, Task | None]]:
+        """Collect the newest version of each followed task that arrives within the block."""
+        arrived: dict[str, Task | None] = {}
+        self._collections.append(arrived)
+        try:
+            yield arrived
+        finally:
+            self._collections = [other for other in self._collections if other is not arrived]
 
     def _on_version(self, task_id: str, task: Task | None) -> None:
         followed = self._followed.get(task_id)
@@ -107,7 +130,7 @@ class Following:
             return
         if task is not None:
             followed.version = task.version
-        for arrived in self._arriving:
+        for arrived in self._collections:
             arrived[task_id] = task
         self._on_change(task_id, task)
         if (task is None or not task.is_live) and self._followed.pop(task_id, None) is not None:

@@ -19,12 +19,14 @@ from taskmachine.adapters.tools.registry import CallError, ToolError, Tools
 from taskmachine.protocol.jsonvalue import JSONObject
 from taskmachine.statemachine import KeyReused
 from tests.lifecycle.planted_bugs import PROCESS_BUGS
+from tests.lifecycle.wire.late_database import delay_answers
 
 __all__ = ["TOOLS"]
 
 if bug := os.environ.get("LIFECYCLE_BUG"):
     PROCESS_BUGS[bug]()
 
+delay_answers()
 waiting.REREAD_S = 3_600.0  # type: ignore[misc]  # a waiter must not need to read its task again
 
 TOOLS: Final = Tools()

@@ -17,7 +17,7 @@ from taskmachine.adapters.runtime.claims import Claim, claim, give_back
 from taskmachine.adapters.runtime.observer import RunEnd
 from taskmachine.adapters.runtime.service import Reservation, TaskService
 from taskmachine.adapters.runtime.tool_runs import STOP_TIMEOUT_S, Stopwatch, ToolRunner
-from taskmachine.adapters.runtime.waiting import retry_store_errors, wait_for
+from taskmachine.adapters.runtime.waiting import retry_store_errors
 from taskmachine.adapters.stores import StoreError, Worker
 from taskmachine.adapters.tools.context import Parked
 from taskmachine.adapters.tools.errors import Gone
@@ -326,10 +326,8 @@ class _TaskRun:
     async def _wait_until_lost(self) -> None:
         while True:
             try:
-                await wait_for(
-                    self.held.service.store,
-                    self.task_id,
-                    lambda task: not self.held.is_held(task),
+                await self.held.service.until(
+                    self.task_id, lambda task: not self.held.is_held(task)
                 )
             except NotFound:
                 pass

@@ -11,7 +11,6 @@ from typing import Final
 import attrs
 
 from taskmachine.adapters.runtime.service import TaskService
-from taskmachine.adapters.runtime.waiting import wait_for
 from taskmachine.adapters.stores import StoreError
 from taskmachine.adapters.tools.errors import CannotAsk, Gone
 from taskmachine.protocol.dialects.dialect import kind_of
@@ -133,7 +132,7 @@ class Claim:
             return not self.is_held(task) or _answers(task, keys).keys() == keys
 
         try:
-            task = await wait_for(self.service.store, self.task.id, is_awaited)
+            task = await self.service.until(self.task.id, is_awaited)
         except NotFound:
             raise Gone(f"task {self.task.id} was removed") from None
         if not self.is_held(task):

@@ -73,5 +73,8 @@ class Observer(Protocol):
     def dropped(self, count: int = 1) -> None:
         """Record notifications that were dropped for a client that does not read them."""
 
+    def lost_notification(self) -> None:
+        """Record a waiter that no notification woke: it found the version by reading again."""
+
     def counted(self, totals: Totals) -> None:
         """Record the number of tasks in the store, from all processes."""

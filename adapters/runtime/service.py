@@ -127,6 +127,10 @@ class TaskService:
         if self.observer is not None:
             self.observer.dropped(count)
 
+    def _lost_notification(self) -> None:
+        if self.observer is not None:
+            self.observer.lost_notification()
+
     # --- operations of callers ---------------------------------------------------------------
 
     async def create(
@@ -277,7 +281,7 @@ class TaskService:
         await self.get(owner, task_id)
         self.begin_wait(owner)
         try:
-            return await wait_for(self.store, task_id, is_awaited, timeout_s)
+            return await self.until(task_id, is_awaited, timeout_s)
         finally:
             self.end_wait(owner)
 
@@ -299,6 +303,12 @@ class TaskService:
         return self._last.get(task.id) is task
 
     # --- shared ------------------------------------------------------------------------------
+
+    async def until(
+        self, task_id: str, is_awaited: Callable[[Task], bool], timeout_s: float | None = None
+    ) -> Task:
+        """Call `wait_for`, and report lost notifications to the observer."""
+        return await wait_for(self.store, task_id, is_awaited, timeout_s, self._lost_notification)
 
     async def move(
         self, task_id: str, act: Callable[[Task, int], Sequence[Step]]

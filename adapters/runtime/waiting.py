@@ -17,13 +17,25 @@ _T = TypeVar("_T")
 REREAD_S: Final = 5.0
 """How often waiters reread the task, so a lost notification delays them but never blocks them."""
 
+LOST_S: Final = 1.0
+"""A notification that is later is lost: stores deliver within half a second."""
+
+
+def _ignore() -> None:
+    pass
+
 
 async def wait_for(
-    store: Store, task_id: str, is_awaited: Callable[[Task], bool], timeout_s: float | None = None
+    store: Store,
+    task_id: str,
+    is_awaited: Callable[[Task], bool],
+    timeout_s: float | None = None,
+    on_lost: Callable[[], None] = _ignore,
 ) -> Task:
     """Return the first version that is awaited, or the latest one after `timeout_s`.
 
-    `NotFound` if the task does not exist or is removed.
+    `NotFound` if the task does not exist or is removed.  `on_lost` is called later if only reading
+    the task again, and no notification, ended the wait.
     """
     loop = asyncio.get_running_loop()
     deadline = None if timeout_s is None else loop.time() + timeout_s
@@ -37,21 +49,35 @@ async def wait_for(
 
     # Follow before reading, to miss no version that is committed in between.
     unfollow = store.follow(task_id, on_version)
+
+    def check() -> None:
+        unfollow()
+        if not found:
+            on_lost()
+
+    is_reread = is_unexpected = False
     try:
         while True:
             task = found[0] if found else await store.load(task_id)
-            if task is None:
-                raise NotFound(task_id)
+            if task is None or is_awaited(task):
+                is_unexpected = is_reread and not found
+                break
             left = REREAD_S if deadline is None else min(REREAD_S, deadline - loop.time())
-            if is_awaited(task) or left <= 0:
-                return task
+            if left <= 0:
+                break
             try:
                 async with asyncio.timeout(left):
                     await changed.wait()
             except TimeoutError:
-                continue
+                is_reread = True
     finally:
-        unfollow()
+        if is_unexpected:  # the notification may be on its way
+            loop.call_later(LOST_S, check)
+        else:
+            unfollow()
+    if task is None:
+        raise NotFound(task_id)
+    return task
 
 
 async def retry_store_errors(act: Callable[[], Awaitable[_T]]) -> _T:

@@ -50,6 +50,9 @@ class Meters:
         self.dropped = meter.create_counter(
             names.DROPPED, "{notification}", "Notifications dropped for slow readers"
         )
+        self.lost = meter.create_counter(
+            names.LOST, "{notification}", "Notifications that did not reach a waiter in time"
+        )
         self.refused = meter.create_counter(names.REFUSED, "{step}", "Steps that were refused")
         self._totals: Totals | None = None
         self._labels: Labels = {}

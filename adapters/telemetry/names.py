@@ -48,6 +48,7 @@ WAITING: Final = "taskmachine.tasks.waiting"
 REMOVED: Final = "taskmachine.sweep.removed"
 SWEEP_DURATION: Final = "taskmachine.sweep.duration"
 DROPPED: Final = "taskmachine.notifications.dropped"
+LOST: Final = "taskmachine.notifications.lost"
 REFUSED: Final = "taskmachine.steps.refused"
 
 # --- values ------------------------------------------------------------------------------------

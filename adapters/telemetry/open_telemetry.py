@@ -148,6 +148,9 @@ class OpenTelemetry:
     def dropped(self, count: int = 1) -> None:
         self._meters.dropped.add(count)
 
+    def lost_notification(self) -> None:
+        self._meters.lost.add(1, self._store)
+
     def counted(self, totals: Totals) -> None:
         self._meters.count(totals, self._store)
 

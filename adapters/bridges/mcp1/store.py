@@ -26,7 +26,7 @@ from taskmachine.adapters.bridges.mcp1.requestors import Identify, requestor
 from taskmachine.adapters.runtime.claims import Claim, claim
 from taskmachine.adapters.runtime.limits import Limits
 from taskmachine.adapters.runtime.service import TaskService
-from taskmachine.adapters.runtime.waiting import retry_store_errors, wait_for
+from taskmachine.adapters.runtime.waiting import retry_store_errors
 from taskmachine.adapters.stores import Conflict
 from taskmachine.adapters.tools.errors import Gone
 from taskmachine.adapters.transports.auth.owners import ANONYMOUS, STDIO
@@ -182,7 +182,7 @@ class TaskmachineStore(TaskStore):
             return not task.is_live or DIALECT.status(task) != seen
 
         with suppress(NotFound):  # the next lookup reports it
-            await wait_for(service.store, task_id, is_awaited)
+            await service.until(task_id, is_awaited)
 
     async def notify_update(self, task_id: str) -> None:
         """Do nothing: waiters follow the task in the store."""

@@ -6,7 +6,7 @@ operations that the receiver asks for.  A transport passes messages in and sends
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import cached_property, partial
 from typing import Any, Final
@@ -125,7 +125,7 @@ class Conversation:
 
     @cached_property
     def _following(self) -> Following:
-        return Following(self._service, self._owner, self._moved)
+        return Following(self._service, self._owner, self._moved, self._lookups)
 
     # --- called by transports ----------------------------------------------------------------
 
@@ -235,7 +235,7 @@ class Conversation:
         """Report the remembered tasks on the general stream, which the client has opened."""
         self.handle(self.receiver.opened())
         for task_id in list(self._following.live):
-            for task in await self._follow([task_id]):
+            for task in await self._following.follow_all([task_id]):
                 self.handle(self.receiver.follow(task))
 
     def end_watches(self) -> None:
@@ -306,14 +306,19 @@ class Conversation:
             if receiver.pending > service.limits.calls:
                 raise LimitExceeded(f"{service.limits.calls} requests at the same time", 1_000)
             match operation:
-                case Get() | Collect() | Cancel() | Answer() | Amend() | Advance():
+                case Get(task_id=task_id) | Collect(task_id=task_id):
                     if self._lookups is not None:
                         self._lookups.begin()
-                    task, steps = await service.perform(self._owner, operation)
+                    task = await self._newest(service.get(self._owner, task_id))
                     is_collect = isinstance(operation, Collect)
                     if is_collect and self._dialect.collect_blocks and task.is_live:
                         await self._block(id, task, wait)
                         return None
+                    outputs = receiver.answered(id, task, now=service.clock())
+                case Cancel() | Answer() | Amend() | Advance():
+                    if self._lookups is not None:
+                        self._lookups.begin()
+                    task, steps = await service.perform(self._owner, operation)
                     outputs = receiver.answered(id, task, steps, now=service.clock())
                 case Create():
                     outputs = await self._create(id, operation, caller)
@@ -331,7 +336,7 @@ class Conversation:
                     if len(task_ids) > service.limits.watched:
                         raise LimitExceeded(f"{service.limits.watched} tasks of one watch", 0)
                     wait()
-                    known = await self._follow(task_ids)
+                    known = await self._following.follow_all(task_ids)
                     outputs = receiver.watched(id, known, now=service.clock())
         except Exception as error:  # noqa: BLE001  it is logged
             outputs = receiver.refused(id, self._log_error(error))
@@ -351,11 +356,16 @@ class Conversation:
                 asyncio.get_running_loop().call_soon(self.handle, [output])
         return response
 
+    async def _newest(self, reading: Awaitable[Task]) -> Task:
+        """Return the task that is being read, or a newer version that streams show meanwhile."""
+        return await (self._following.newest(reading) if self._dialect.follows_created else reading)
+
     async def _block(self, id: Id, task: Task, wait: Callable[[], None]) -> None:
         """Keep a request pending until the task ends."""
         self._service.begin_wait(self._owner)
         self._blocked.add(id)
         self._remember(task)  # the receiver also notifies the general stream
+        self._following.begin(task.id, task.version)
         wait()
         self.handle(self.receiver.answered(id, task, now=self._service.clock()))
         await self._following.follow(task.id)
@@ -386,7 +396,8 @@ class Conversation:
             wanted = attrs.evolve(wanted, metadata=self._mark)
         self._creating += 1
         try:
-            task = await self._runtime.create(self._owner, wanted, questions, caller=caller)
+            creating = self._runtime.create(self._owner, wanted, questions, caller=caller)
+            task = await self._newest(creating)  # it may be an earlier task of the same key
         finally:
             self._creating -= 1
         if self._dialect.follows_created:
@@ -452,20 +463,6 @@ class Conversation:
         return self.receiver.paused(id, missing, state)
 
     # --- following tasks ---------------------------------------------------------------------
-
-    async def _follow(self, task_ids: Sequence[str]) -> list[Task]:
-        """Follow these tasks; return the current state of those that the owner has."""
-        with self._following.current() as known:
-            for task_id in task_ids:
-                try:
-                    if self._lookups is not None:
-                        self._lookups.begin()
-                    await self._service.get(self._owner, task_id)
-                    known[task_id] = await self._following.follow(task_id)
-                except NotFound:
-                    if self._lookups is not None:
-                        self._lookups.missed()
-        return list(known.values())
 
     def _moved(self, task_id: str, task: Task | None) -> None:
         if task is None:

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import count
 from typing import Any
 
 import pytest
@@ -195,7 +196,7 @@ async def test_an_internal_error_affects_one_response_only(monkeypatch: pytest.M
             raise ZeroDivisionError("secret detail")
 
         with monkeypatch.context() as patch:
-            patch.setattr(runtime.service, "perform", broken)
+            patch.setattr(runtime.service, "get", broken)
             answer = await line.call("tasks/get", {"taskId": "x"})
         assert answer["error"] == {"code": -32603, "message": "Internal error"}
         assert (await line.call("tasks/get", {"taskId": "x"}))["error"]["code"] == -32602
@@ -261,10 +262,10 @@ async def test_a_change_of_one_task_while_the_next_is_read_is_reported(
         get = service.get
 
         async def slow(owner: str, task_id: str) -> Task:
-            if task_id == second and not (await get(owner, first)).is_terminal:
+            if task_id == second and end == "forget":
+                line.conversation._following._on_version(first, None)
+            elif task_id == second and not (await get(owner, first)).is_terminal:
                 await service.cancel(owner, first)
-                if end == "forget":
-                    line.conversation._following._on_version(first, None)
             return await get(owner, task_id)
 
         monkeypatch.setattr(service, "get", slow)
@@ -289,21 +290,16 @@ async def test_a_failed_wait_is_refused_without_side_effects(
     async with a_line("2025-11-25") as (line, runtime):
         task_id = await line.create("hang", {})
         assert await line.ask("tasks/result", {"taskId": task_id}, id="patient") == []
-        get, perform = runtime.service.get, runtime.service.perform
+        get, reads = runtime.service.get, count(1)
 
         async def failing(owner: str, task_id: str) -> Task:
-            raise error
-
-        async def performed(owner: str, operation: Any) -> Any:
-            monkeypatch.setattr(runtime.service, "get", get)
-            done = await perform(owner, operation)
-            monkeypatch.setattr(runtime.service, "get", failing)
-            return done
+            if next(reads) == 2:  # the first is that of the request, the second of its follower
+                raise error
+            return await get(owner, task_id)
 
         with monkeypatch.context() as patch:
-            patch.setattr(runtime.service, "perform", performed)
+            patch.setattr(runtime.service, "get", failing)
             refused = await line.call("tasks/result", {"taskId": task_id}, id="unlucky")
-        monkeypatch.setattr(runtime.service, "get", get)
         assert refused["error"]["code"] == code
         before = len(line.sent)
         await runtime.service.cancel("alice", task_id)

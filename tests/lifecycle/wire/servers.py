@@ -25,6 +25,9 @@ from tests.oracle import REPOSITORY
 __all__ = ["NAMES", "PAGE", "Servers", "serving"]
 
 PAGE: Final = 3
+START_S: Final = 120.0
+"""Time for a server to start on a busy machine."""
+
 NAMES: Final = tuple(f"{name}{number}" for number in range(50) for name in ("alice", "bob"))
 """Owners over HTTP: each run takes the next two."""
 
@@ -71,7 +74,7 @@ class _Log:
     def find(self, pattern: str) -> re.Match[str]:
         with self._changed:
             self._changed.wait_for(
-                lambda: re.search(pattern, self.text) or "(the end)" in self.text, BOUND_S
+                lambda: re.search(pattern, self.text) or "(the end)" in self.text, START_S
             )
         found = re.search(pattern, self.text)
         assert found is not None, self.text

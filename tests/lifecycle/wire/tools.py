@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable
 from typing import Any, Final
 
+from taskmachine.adapters.runtime import waiting
 from taskmachine.adapters.tools.context import Context
 from taskmachine.adapters.tools.errors import Gone
 from taskmachine.adapters.tools.questions import Answer, Request, form
@@ -18,11 +19,15 @@ from taskmachine.adapters.tools.registry import CallError, ToolError, Tools
 from taskmachine.protocol.jsonvalue import JSONObject
 from taskmachine.statemachine import KeyReused
 from tests.lifecycle.planted_bugs import PROCESS_BUGS
+from tests.lifecycle.wire.late_database import delay_answers
 
 __all__ = ["TOOLS"]
 
 if bug := os.environ.get("LIFECYCLE_BUG"):
     PROCESS_BUGS[bug]()
+
+delay_answers()
+waiting.REREAD_S = 3_600.0  # type: ignore[misc]  # a waiter must not need to read its task again
 
 TOOLS: Final = Tools()
 

@@ -9,12 +9,9 @@ from typing import TYPE_CHECKING
 __all__ = [
     "DUTIES",
     "TABLE",
-    "Accepted",
-    "Answer",
     "Audio",
     "Call",
     "CallError",
-    "Caller",
     "ConfigurationError",
     "Context",
     "Create",
@@ -24,22 +21,18 @@ __all__ = [
     "Image",
     "LimitExceeded",
     "Limits",
-    "NotAccepted",
     "NotFound",
     "Outcome",
     "ResourceLink",
     "Runtime",
     "RuntimeConfig",
-    "SamplingResult",
     "State",
     "SyncContext",
     "Task",
     "TaskmachineError",
     "Times",
     "ToolError",
-    "ToolResult",
     "Tools",
-    "UnfitReply",
     "__version__",
     "check",
     "choose",
@@ -66,21 +59,12 @@ if TYPE_CHECKING:
         start_runtime,
     )
     from taskmachine.adapters.server.serving import serve
-    from taskmachine.adapters.tools.content import Audio, File, Image, ResourceLink, ToolResult
+    from taskmachine.adapters.tools.content import Audio, File, Image, ResourceLink
     from taskmachine.adapters.tools.context import Context
-    from taskmachine.adapters.tools.questions import (
-        Accepted,
-        Answer,
-        NotAccepted,
-        choose,
-        confirm,
-        form,
-        url,
-    )
+    from taskmachine.adapters.tools.questions import choose, confirm, form, url
     from taskmachine.adapters.tools.registry import CallError, ToolError
-    from taskmachine.adapters.tools.sampling import SamplingResult, UnfitReply, sampling
+    from taskmachine.adapters.tools.sampling import sampling
     from taskmachine.adapters.tools.sync_context import SyncContext
-    from taskmachine.protocol.caller import Caller
     from taskmachine.protocol.operations import Create
     from taskmachine.statemachine import (
         DUTIES,
@@ -108,13 +92,12 @@ else:
         "adapters.runtime.limits": "Limits",
         "adapters.runtime.runtime": "Runtime RuntimeConfig open_runtime start_runtime",
         "adapters.server.serving": "serve",
-        "adapters.tools.content": "Audio File Image ResourceLink ToolResult",
+        "adapters.tools.content": "Audio File Image ResourceLink",
         "adapters.tools.context": "Context",
-        "adapters.tools.questions": "Accepted Answer NotAccepted choose confirm form url",
+        "adapters.tools.questions": "choose confirm form url",
         "adapters.tools.sync_context": "SyncContext",
-        "adapters.tools.sampling": "SamplingResult UnfitReply sampling",
+        "adapters.tools.sampling": "sampling",
         "adapters.tools.registry": "CallError ToolError",
-        "protocol.caller": "Caller",
         "protocol.operations": "Create",
         "statemachine": "DUTIES TABLE Call ConfigurationError Event IllegalTransition LimitExceeded"
         " NotFound Outcome State Task TaskmachineError Times lifecycle",

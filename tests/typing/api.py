@@ -14,11 +14,8 @@ import taskmachine
 from taskmachine import (
     DUTIES,
     TABLE,
-    Accepted,
-    Answer,
     Audio,
     Call,
-    Caller,
     CallError,
     ConfigurationError,
     Context,
@@ -29,22 +26,18 @@ from taskmachine import (
     Image,
     LimitExceeded,
     Limits,
-    NotAccepted,
     NotFound,
     Outcome,
     ResourceLink,
     Runtime,
     RuntimeConfig,
-    SamplingResult,
     State,
     SyncContext,
     Task,
     TaskmachineError,
     Times,
     ToolError,
-    ToolResult,
     Tools,
-    UnfitReply,
     check,
     choose,
     confirm,
@@ -67,6 +60,15 @@ from taskmachine import (
 )
 from taskmachine import client as clients
 from taskmachine.conformance import Options
+from taskmachine.tools import (
+    Accepted,
+    Answer,
+    Caller,
+    NotAccepted,
+    SamplingResult,
+    ToolResult,
+    UnfitReply,
+)
 
 assert_type(taskmachine.__version__, str)
 

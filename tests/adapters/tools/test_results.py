@@ -14,9 +14,10 @@ import mcp_types
 import pytest
 from pydantic import BaseModel, Field
 
-from taskmachine import Audio, File, Image, ResourceLink, ToolResult
+from taskmachine import Audio, File, Image, ResourceLink
 from taskmachine.adapters.tools.content import MAX_FILE
 from taskmachine.adapters.tools.registry import outcome_of
+from taskmachine.tools import ToolResult
 from tests.adapters.tools.reading import returning, signature, wrong
 
 UNTYPED: Any = lambda value: value  # noqa: E731  what a caller without a type checker passes

@@ -129,7 +129,7 @@ def test_help_has_the_options_of_serve_and_names_the_program(folder: Path) -> No
         ("tools.run()", "tools.run(); tools.run()", "no store for 'paper:'"),
         ("tools.run()", "import asyncio\n    async def f(): tools.run()\n    asyncio.run(f())",
          "a server runs its own event loop: start it outside of async functions"),
-        ("name: str", "name: open", "shop.py:11: tool 'greet': parameter 'name': <built-in "),
+        ("name: str", "name: type", "shop.py:11: tool 'greet': parameter 'name': type cannot"),
         ('if __name__ == "__main__":\n', "if False: ...\nelse:\n", "no store for 'paper:'"),
     ],
 )  # fmt: skip
@@ -140,7 +140,7 @@ def test_errors_are_one_line(folder: Path, old: str, new: str, says: str) -> Non
 
 
 def test_debug_shows_the_traceback_of_an_error(folder: Path) -> None:
-    for source in (ORDER, ORDER.replace("name: str", "name: open")):
+    for source in (ORDER, ORDER.replace("name: str", "name: type")):
         (folder / "shop.py").write_text(source)
         said = ended(sys.executable, "shop.py", "--store", "paper:", "--debug", folder=folder)
         assert "Traceback" in said.stderr

@@ -7,6 +7,7 @@ __all__ = [
     "IllegalTransition",
     "KeyReused",
     "LimitExceeded",
+    "NotDue",
     "NotFound",
     "StaleFence",
     "TaskmachineError",
@@ -34,6 +35,13 @@ class StaleFence(TaskmachineError):
         self.task_id = task_id
         self.fence = fence
         self.current = current
+
+
+class NotDue(TaskmachineError):
+    """A worker tried to claim a task before the time that the task is due."""
+
+    def __init__(self, task_id: str, due_at: int) -> None:
+        super().__init__(f"task {task_id} must not start before {due_at}")
 
 
 class KeyReused(TaskmachineError):

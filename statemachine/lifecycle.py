@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import attrs
 
-from taskmachine.statemachine.errors import KeyReused, StaleFence
+from taskmachine.statemachine.errors import KeyReused, NotDue, StaleFence
 from taskmachine.statemachine.machine import fire
 from taskmachine.statemachine.table import Event, State
 from taskmachine.statemachine.task import (
@@ -36,6 +36,7 @@ __all__ = [
     "expire",
     "fail",
     "purge",
+    "record",
     "report",
     "requeue",
     "start",
@@ -65,6 +66,7 @@ def submit(
     poll_interval_ms: int | None = None,
     metadata: bytes = b"{}",
     questions: tuple[Question, ...] = (),
+    due_at: int | None = None,
 ) -> Step:
     """Create a task.  `questions` were asked and answered before it existed."""
     row = fire(State.NEW, Event.SUBMIT)
@@ -83,13 +85,18 @@ def submit(
         version=1,
         metadata=metadata,
         questions=questions,
+        due_at=due_at,
     )
     return Step(task, Entry(task_id, 1, now, row.event, row.source, row.dest))
 
 
 def start(task: Task, now: int, *, worker: str, until: int | None = None) -> Step:
-    """Claim the task for a worker."""
-    return _step(task, Event.START, now, until=until, worker=worker, fence=task.fence + 1)
+    """Claim the task for a worker; `NotDue` before its time."""
+    if task.due_at is not None and now < task.due_at:
+        raise NotDue(task.id, task.due_at)
+    return _step(
+        task, Event.START, now, until=until, worker=worker, fence=task.fence + 1, due_at=None
+    )
 
 
 def report(
@@ -111,6 +118,12 @@ def report(
     if metadata is not None:
         changes["metadata"] = metadata
     return _step(task, Event.REPORT, now, **changes)
+
+
+def record(task: Task, now: int, data: bytes, *, fence: int | None = None) -> Step:
+    """Record a step of the tool in the history, where later runs find it."""
+    _check_fence(task, fence)
+    return _step(task, Event.REPORT, now, data=data, recorded=task.recorded + 1)
 
 
 def ask(
@@ -167,19 +180,29 @@ def requeue(
     now: int,
     *,
     lost: bool = False,
+    error: str | None = None,
+    message: str | None = None,
+    due_at: int | None = None,
+    until: int | None = None,
     note: str | None = None,
     fence: int | None = None,
 ) -> Step:
-    """Release the task from its worker, which returned it, parked it, or was lost.
+    """Release the task from its worker, which parked it, returned it, or was lost.
 
-    Another worker can claim it immediately.  While questions are open the task keeps waiting for
-    them, so the event is `report`; the last answer puts it into the queue.
+    Another worker can claim it from `due_at`, or at once.  With `error` an attempt has failed and
+    is repeated.  While questions are open the task keeps waiting for them, so the event is
+    `report`; the last answer puts it into the queue.
     """
     _check_fence(task, fence)
-    losses = task.losses + lost
+    changes: dict[str, Any] = {"losses": task.losses + lost, "due_at": due_at}
+    if error is not None:
+        changes.update(error=error, failures=task.failures + 1)
+    if message is not None:
+        changes["message"] = message
+    event = Event.REQUEUE
     if task.open_questions:
-        return _step(task, Event.REPORT, now, note=note, worker=None, losses=losses)
-    return _step(task, Event.REQUEUE, now, note=note, losses=losses)
+        event, changes["worker"] = Event.REPORT, None
+    return _step(task, event, now, until=until, note=note, **changes)
 
 
 def complete(
@@ -239,6 +262,7 @@ def _step(
     *,
     until: int | None = None,
     note: str | None = None,
+    data: bytes | None = None,
     **changes: Any,
 ) -> Step:
     row = fire(task.state, event)
@@ -253,7 +277,7 @@ def _step(
         # lastUpdatedAt never decreases, even if the clock is set back.
         changes["updated_at"] = max(now, task.updated_at)
     moved = task.with_changes(state=row.dest, version=task.version + 1, **changes)
-    entry = Entry(task.id, moved.version, now, event, task.state, row.dest, note)
+    entry = Entry(task.id, moved.version, now, event, task.state, row.dest, note, data)
     return Step(moved, entry)
 
 

@@ -151,6 +151,14 @@ class Task:
     partial: bytes | None = None
     """Partial result to show while questions are open."""
     outcome: Outcome | None = None
+    due_at: int | None = None
+    """No worker may claim it before this time; None for at once."""
+    failures: int = 0
+    """How many attempts of its tool have failed and were repeated."""
+    error: str | None = None
+    """What the last failed attempt reported."""
+    recorded: int = 0
+    """How many steps its tool has recorded; each is in the history."""
 
     def with_changes(self, **changes: Any) -> "Task":
         """Do the same as `attrs.evolve` in less than half the time; every step calls this."""
@@ -212,3 +220,5 @@ class Entry:
     source: State
     dest: State
     note: str | None = None
+    data: bytes | None = None
+    """A recorded step, encoded by the runtime."""

@@ -5,12 +5,12 @@ the store, so another process finds them there if this one is lost.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
 from taskmachine.adapters.engines.fair_queue import FairQueue
-from taskmachine.adapters.engines.worker import MOST_QUEUED, POLL_S, TaskWorker
+from taskmachine.adapters.engines.worker import MOST_QUEUED, POLL_S, WAKE_S, TaskWorker
 from taskmachine.adapters.runtime.claims import Claim
 from taskmachine.adapters.runtime.engine import PeriodicJob
 from taskmachine.adapters.runtime.service import Reservation, TaskService
@@ -48,19 +48,26 @@ class LocalEngine:
 
     @property
     def periodic_jobs(self) -> Mapping[str, PeriodicJob]:
-        return {"worker heartbeat": self._worker.beat, "queue poll": self.poll}
+        return {
+            "worker heartbeat": self._worker.beat,
+            "queue poll": self.poll,
+            "waking of tasks": self.wake,
+        }
 
     def reserve(self, task: Task) -> Reservation | None:
         """Let the worker claim a new task immediately if it is free and no task is queued."""
-        is_ours = task.call.name in self._tools
+        is_ours = task.call.name in self._tools and task.due_at is None
         if is_ours and not self._queue.waiting and self._worker.has_room:
             return self._worker.reserve(task.id)
         return None
 
     def dispatch(self, task: Task) -> None:
-        """Queue a task, unless its tool belongs to another server on the same store."""
+        """Queue a task, unless its tool belongs to another server on the same store.
+
+        `wake` queues a task that is due later.
+        """
         tool = self._tools.get(task.call.name or "")
-        if tool is None:
+        if tool is None or (task.due_at or 0) > self._service.clock():
             return
         self._queue.push(task.id, task.owner, _priority(task, tool))
         self._run_queued()
@@ -68,13 +75,22 @@ class LocalEngine:
     async def poll(self) -> float:
         """Find queued tasks without a notification, and claims that this worker lost track of."""
         await self._worker.give_back_lost()
-        for task in await self._service.store.queued(MOST_QUEUED):
-            if not self._worker.has(task.id):
-                self.dispatch(task)
+        self._dispatch_all(await self._service.store.queued(self._service.clock(), MOST_QUEUED))
         return POLL_S
+
+    async def wake(self) -> float:
+        """Find tasks that have become due: the one read costs the same for any number asleep."""
+        if len(self._queue.waiting) < MOST_QUEUED:
+            self._dispatch_all(await self._service.store.due(self._service.clock(), MOST_QUEUED))
+        return WAKE_S
 
     async def shutdown(self, grace_s: float | None = None) -> None:
         await self._worker.shutdown(grace_s)
+
+    def _dispatch_all(self, tasks: Sequence[Task]) -> None:
+        for task in tasks:
+            if not self._worker.has(task.id):
+                self.dispatch(task)
 
     def _run_queued(self) -> None:
         while self._queue.waiting and self._worker.has_room:

@@ -16,12 +16,13 @@ import attrs
 from taskmachine.adapters.runtime.claims import Claim, claim, give_back
 from taskmachine.adapters.runtime.observer import RunEnd
 from taskmachine.adapters.runtime.service import Reservation, TaskService
-from taskmachine.adapters.runtime.tool_runs import STOP_TIMEOUT_S, Stopwatch, ToolRunner
+from taskmachine.adapters.runtime.tool_runs import STOP_TIMEOUT_S, Ended, Stopwatch, ToolRunner
 from taskmachine.adapters.runtime.waiting import retry_store_errors
 from taskmachine.adapters.stores import StoreError, Worker
-from taskmachine.adapters.tools.context import Parked
 from taskmachine.adapters.tools.errors import Gone
 from taskmachine.adapters.tools.registry import Tool
+from taskmachine.adapters.tools.retries import Again
+from taskmachine.adapters.tools.work import Parked
 from taskmachine.protocol.caller import Caller
 from taskmachine.protocol.jsonrpc import INTERNAL_ERROR
 from taskmachine.statemachine import (
@@ -34,7 +35,7 @@ from taskmachine.statemachine import (
     Task,
 )
 
-__all__ = ["BEAT_S", "MOST_QUEUED", "POLL_S", "TaskWorker"]
+__all__ = ["BEAT_S", "MOST_QUEUED", "POLL_S", "WAKE_S", "TaskWorker"]
 
 log: Final = logging.getLogger("taskmachine")
 
@@ -46,6 +47,9 @@ CLOSING_STOP_TIMEOUT_S: Final = 0.5
 
 POLL_S: Final = 5.0
 """How often an engine polls the store for tasks without a notification."""
+
+WAKE_S: Final = 0.25
+"""How often an engine looks for tasks that have become due."""
 
 WATCH_S: Final = 0.25
 """After this time a running tool also polls its task, as a notification may be lost."""
@@ -210,9 +214,11 @@ class TaskWorker:
         if tool_run.is_given_up:
             return
         if ended is not None:
-            ended("parked" if isinstance(outcome, Parked) else outcome or "lost")
+            ended(_run_end(outcome))
         if isinstance(outcome, Parked):
-            await _until_written(held.park)
+            await _until_written(partial(held.park, outcome.due_at))
+        elif isinstance(outcome, Again):
+            await _until_written(partial(held.try_again, outcome, tool.retries.count + 1))
         elif outcome is not None:
             await _until_written(partial(held.settle, outcome))
         if tool_run.is_gone:
@@ -293,7 +299,7 @@ class _TaskRun:
         # A notification may be lost, so long runs also poll their task.
         self._watching: asyncio.Task[None] | None = None
         self._timer = asyncio.get_running_loop().call_later(WATCH_S, self._watch)
-        work = _TaskWork(held, self._stopwatch, tool.parks, task.id)
+        work = _TaskWork(held, self._stopwatch, tool.parks, task.id, task.failures, task.error)
         self.tool_run = runner.prepare(tool, task.call.arguments, work, caller)
 
     def give_up(self, outcome: Outcome | None) -> None:
@@ -343,6 +349,17 @@ def _no_stop(run: _TaskRun, outcome: Outcome | None) -> None:
     """Do nothing: the run has ended."""
 
 
+def _run_end(outcome: Ended | None) -> RunEnd:
+    match outcome:
+        case None:
+            return "lost"
+        case Parked():
+            return "parked"
+        case Again():
+            return "retried"
+    return outcome
+
+
 async def _until_written(write: Callable[[], Awaitable[None]]) -> None:
     try:
         await retry_store_errors(write)
@@ -358,6 +375,8 @@ class _TaskWork:
     _stopwatch: Stopwatch
     _parks: bool
     task_id: str
+    failures: int
+    last_error: str | None
 
     async def report(self, *, progress: Progress | None, message: str | None) -> None:
         try:
@@ -376,3 +395,16 @@ class _TaskWork:
             raise Parked(questions)
         with self._stopwatch.paused():
             return await retry_store_errors(lambda: self._held.answers(keys))
+
+    async def recorded(self) -> Sequence[bytes]:
+        return await retry_store_errors(self._held.recorded)
+
+    async def record(self, data: bytes) -> None:
+        await retry_store_errors(lambda: self._held.record(data))
+
+    def now(self) -> int:
+        return self._held.service.clock()
+
+    async def sleep(self, until: int) -> None:
+        if self.now() < until:
+            raise Parked(due_at=until)

@@ -13,11 +13,14 @@ import attrs
 from taskmachine.adapters.runtime.service import TaskService
 from taskmachine.adapters.stores import StoreError
 from taskmachine.adapters.tools.errors import CannotAsk, Gone
+from taskmachine.adapters.tools.retries import Again
 from taskmachine.protocol.dialects.dialect import kind_of
+from taskmachine.protocol.timestamps import encode_timestamp
 from taskmachine.statemachine import (
     Cause,
     IllegalTransition,
     LimitExceeded,
+    NotDue,
     NotFound,
     Outcome,
     Progress,
@@ -40,7 +43,7 @@ async def claim(service: TaskService, task_id: str, worker: str) -> "Claim | Non
     """Claim a queued task for a worker; return None if it is no longer queued."""
     try:
         task, _ = await service.move(task_id, lambda task, now: (service.start(task, now, worker),))
-    except (IllegalTransition, NotFound):
+    except (IllegalTransition, NotDue, NotFound):
         return None
     return Claim(service, task)
 
@@ -139,11 +142,56 @@ class Claim:
             raise Gone(f"task {self.task.id} is no longer held by this worker")
         return _answers(task, keys)
 
-    async def park(self) -> None:
-        """End this run: the tool runs again when the questions of the task are answered."""
+    async def recorded(self) -> Sequence[bytes]:
+        """Return what earlier runs have recorded, oldest first."""
+        if not self.task.recorded:
+            return ()
+        history = await self.service.store.history(self.task.id)
+        return [entry.data for entry in history if entry.data is not None]
+
+    async def record(self, data: bytes) -> None:
+        """Record a step of the tool."""
+
+        def step(task: Task, now: int) -> Sequence[Step]:
+            return (lifecycle.record(task, now, data, fence=self.task.fence),)
+
+        await self._move(step)
+
+    async def park(self, due_at: int | None = None) -> None:
+        """End this run: the tool runs again with the answers, or from `due_at`."""
+        times = self.service.times
 
         def requeue(task: Task, now: int) -> Sequence[Step]:
-            return (lifecycle.requeue(task, now, note="parked", fence=self.task.fence),)
+            until = None if due_at is None else times.to_work(task, due_at)
+            return (
+                lifecycle.requeue(
+                    task, now, due_at=due_at, until=until, note="parked", fence=self.task.fence
+                ),
+            )
+
+        await self._move(requeue)
+
+    async def try_again(self, again: Again, attempts: int) -> None:
+        """End a failed attempt: the tool runs again after a pause."""
+        times, limit = self.service.times, self.service.limits.message_chars
+
+        def requeue(task: Task, now: int) -> Sequence[Step]:
+            due_at = now + round(again.after_s * 1_000)
+            failed = f"Attempt {task.failures + 1} of {attempts} failed"
+            reason = f": {again.message}" if again.message else ""
+            message = f"{failed}{reason}; the next one begins at {encode_timestamp(due_at)}."
+            return (
+                lifecycle.requeue(
+                    task,
+                    now,
+                    error=again.error[:limit],
+                    message=message[:limit],
+                    due_at=due_at,
+                    until=times.to_work(task, due_at),
+                    note=failed,
+                    fence=self.task.fence,
+                ),
+            )
 
         await self._move(requeue)
 

@@ -17,8 +17,8 @@ from taskmachine.statemachine.lifecycle import Step
 
 __all__ = ["Carrier", "Observer", "RunEnd", "Served"]
 
-RunEnd = Outcome | Literal["parked", "lost"]
-"""How a tool run ended: with an outcome, with questions (parked), or because its task was lost."""
+RunEnd = Outcome | Literal["parked", "retried", "lost"]
+"""How a tool run ended: with an outcome, parked, to be retried, or because its task was lost."""
 
 
 @attrs.frozen

@@ -7,9 +7,10 @@ from typing import Any
 
 from taskmachine.adapters.runtime.limits import Limits
 from taskmachine.adapters.runtime.tool_runs import STOP_TIMEOUT_S, Stopwatch, ToolRunner
-from taskmachine.adapters.tools.context import Parked
 from taskmachine.adapters.tools.errors import CannotAsk, Gone
 from taskmachine.adapters.tools.registry import Tool
+from taskmachine.adapters.tools.retries import Again
+from taskmachine.adapters.tools.work import Parked
 from taskmachine.protocol.caller import Caller
 from taskmachine.protocol.dialects.dialect import capabilities_for, kind_of
 from taskmachine.protocol.errors import MissingCapability
@@ -25,8 +26,9 @@ Ask = Callable[[Sequence[Question]], Awaitable[Mapping[str, Reply]]]
 class PlainCalls:
     """Runs tools for callers that wait for the result, up to a limit per owner."""
 
-    def __init__(self, limits: Limits, runner: ToolRunner) -> None:
+    def __init__(self, limits: Limits, runner: ToolRunner, clock: Callable[[], int]) -> None:
         self._limits = limits
+        self._clock = clock
         self._runner = runner
         self._running: Counter[str] = Counter()
         self._stopping: set[asyncio.Task[bool]] = set()
@@ -54,7 +56,7 @@ class PlainCalls:
         timeout_s = tool.timeout_ms / 1_000
         timed_out: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         stopwatch = Stopwatch(timeout_s, lambda: timed_out.set_result(None))
-        work = _PlainWork(call, answers, stopwatch, report, ask)
+        work = _PlainWork(call, answers, stopwatch, report, ask, self._clock)
         run = self._runner.prepare(tool, call.arguments, work, caller)
         running = run.begin()
         try:
@@ -62,6 +64,7 @@ class PlainCalls:
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             outcome = running.result() if running.done() else run.timed_out(timeout_s)
             assert outcome is not None, "a plain call has no task that could be lost"
+            assert not isinstance(outcome, Again), "a plain call is tried once"
             return outcome.questions if isinstance(outcome, Parked) else outcome
         except CannotAsk as error:
             if ask is None:  # 2026-07-28:undeclared-capability-32021
@@ -87,6 +90,8 @@ class _PlainWork:
     """The work behind the context of a tool that runs as a plain call."""
 
     task_id = None
+    failures = 0
+    last_error: str | None = None
 
     def __init__(
         self,
@@ -95,6 +100,7 @@ class _PlainWork:
         stopwatch: Stopwatch,
         report: Report | None,
         ask: Ask | None,
+        clock: Callable[[], int],
     ) -> None:
         self.has_ended = False
         self._call = call
@@ -103,6 +109,8 @@ class _PlainWork:
         self._report = report
         self._ask = ask
         self._highest: float | None = None
+        self._clock = clock
+        self._recorded: list[bytes] = []
 
     async def report(self, *, progress: Progress | None, message: str | None) -> None:
         self._check()
@@ -128,6 +136,19 @@ class _PlainWork:
             with self._stopwatch.paused():
                 self._answers.update(await self._ask(missing))
         return {question.key: self._answers[question.key] for question in questions}
+
+    async def recorded(self) -> Sequence[bytes]:
+        return self._recorded
+
+    async def record(self, data: bytes) -> None:
+        self._check()
+        self._recorded.append(data)
+
+    def now(self) -> int:
+        return self._clock()
+
+    async def sleep(self, until: int) -> None:
+        await asyncio.sleep(max(0, until - self.now()) / 1_000)
 
     def _check(self) -> None:
         if self.has_ended:

@@ -115,7 +115,7 @@ class Runtime:
         self._lifespan = Lifespan(tools.lifespan, tools)
         threads = Threads(2 * self.service.limits.concurrency)
         runner = ToolRunner(threads, self.service.raised, self._lifespan.value)
-        self.plain_calls = PlainCalls(config.limits, runner)
+        self.plain_calls = PlainCalls(config.limits, runner, world.clock)
         make = find_engine(config.engine) if isinstance(config.engine, str) else config.engine
         self.engine = make(
             self.service, tools, runner, lambda: Worker(world.new_id(), world.host, world.pid)

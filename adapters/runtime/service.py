@@ -144,6 +144,7 @@ class TaskService:
         is_repeatable: bool = True,
         poll_interval_ms: int | None = None,
         questions: tuple[Question, ...] = (),
+        due_at: int | None = None,
         task_id: str | None = None,
         caller: Caller | None = None,
     ) -> Task:
@@ -176,6 +177,7 @@ class TaskService:
             poll_interval_ms=poll_interval_ms,
             metadata=metadata,
             questions=questions,
+            due_at=due_at,
         )
         # A free worker claims the task in the write that creates it, which saves one write.
         reservation = self._reserve(step.task)

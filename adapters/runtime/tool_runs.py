@@ -8,16 +8,21 @@ from typing import Any, Final
 
 import attrs
 
-from taskmachine.adapters.tools.context import Context, Parked, Work
+from taskmachine.adapters.tools.context import Context
 from taskmachine.adapters.tools.errors import CannotAsk, Gone
 from taskmachine.adapters.tools.registry import Threads, Tool
+from taskmachine.adapters.tools.retries import Again
+from taskmachine.adapters.tools.work import Parked, Work
 from taskmachine.protocol.caller import Caller
 from taskmachine.protocol.jsonrpc import INTERNAL_ERROR
 from taskmachine.statemachine import Cause, Outcome
 
-__all__ = ["STOP_TIMEOUT_S", "Stopwatch", "ToolRun", "ToolRunner"]
+__all__ = ["STOP_TIMEOUT_S", "Ended", "Stopwatch", "ToolRun", "ToolRunner"]
 
 log: Final = logging.getLogger("taskmachine")
+
+Ended = Outcome | Parked | Again
+"""How the function of a tool ended."""
 
 STOP_TIMEOUT_S: Final = 5.0
 """How long a stopped tool may take to end before it is abandoned."""
@@ -84,24 +89,24 @@ class ToolRun:
     """Whether the tool ended because its context raised `Gone`."""
     _running: "asyncio.Task[Any] | None" = None
 
-    def begin(self) -> "asyncio.Task[Outcome | Parked | None]":
+    def begin(self) -> "asyncio.Task[Ended | None]":
         """Run the tool in a new asyncio task."""
         running = self._running = asyncio.create_task(self.run())
         return running
 
-    async def run(self) -> Outcome | Parked | None:
+    async def run(self) -> Ended | None:
         """Run the tool in the current asyncio task and return how it ended.
 
         None if the run was stopped or the task was lost.  A plain call may raise `CannotAsk`.
         """
         self._running = asyncio.current_task()
-        ended: Outcome | Parked | None = None
+        ended: Ended | None = None
         try:
             ended = await self._tool.run(
                 self._arguments, self._context, self._threads, self._raised
             )
-        except Parked as parked:
-            ended = parked
+        except (Parked, Again) as end:
+            ended = end
         except Gone:
             self.is_gone = True
         except CannotAsk as error:
@@ -169,7 +174,7 @@ class ToolRunner:
 
     def prepare(self, tool: Tool, arguments: bytes, work: Work, caller: Caller) -> ToolRun:
         """Return a run of a tool, which has not begun yet."""
-        context = Context(work, caller, self.lifespan)
+        context = Context(work, caller, self.lifespan, self.threads.run)
         return ToolRun(tool, arguments, context, self.threads, self.raised)
 
 

@@ -155,8 +155,15 @@ class Store(Protocol):
     async def browse(self, after: Position | None, limit: int) -> Sequence[Task]:
         """Return the tasks of all owners like `page`, for operators."""
 
-    async def queued(self, limit: int) -> Sequence[Task]:
-        """Return tasks that a worker may claim (`is_queued`), oldest first by (created_at, id)."""
+    async def queued(self, now: int, limit: int) -> Sequence[Task]:
+        """Return tasks that a worker may claim at `now` (`is_queued`, and due).
+
+        Tasks without `due_at` come first, the oldest first by (created_at, id), then the others by
+        (due_at, id).
+        """
+
+    async def due(self, now: int, limit: int) -> Sequence[Task]:
+        """Return the tasks of `queued` that have a `due_at`, in the same order."""
 
     async def held(self, worker: str, limit: int) -> Sequence[Task]:
         """Return live tasks that this worker holds, in any order."""
@@ -274,10 +281,10 @@ def check_sessions(there: int, maximum: int) -> None:
 def is_kept(entry: Entry) -> bool:
     """Return True if the history keeps this entry.
 
-    Only reports of tools are unbounded, so only they are limited.  A report with a note is not of
-    a tool: it says that a worker released the task.
+    Only reports of tools are unbounded, so only they are limited.  A report with a note says that a
+    worker released the task; one with data is a recorded step, and the runtime limits their number.
     """
-    is_of_tool = entry.event is Event.REPORT and entry.note is None
+    is_of_tool = entry.event is Event.REPORT and entry.note is None and entry.data is None
     return not is_of_tool or entry.seq <= MAX_REPORTS
 
 

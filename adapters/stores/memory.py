@@ -34,7 +34,7 @@ __all__ = ["MemoryStore", "open_memory"]
 _When = tuple[int, str]
 """A time, and the id of a task or the key of a session: unique and sorted by time."""
 
-_ABSENT: Final[Columns] = 0, None, 0, None, 0
+_ABSENT: Final[Columns] = 0, None, None, None, 0
 
 
 async def open_memory(url: str) -> "MemoryStore":
@@ -109,8 +109,11 @@ class MemoryStore:
     async def browse(self, after: Position | None, limit: int) -> Sequence[Task]:
         return self._newest(self._created, after, limit)
 
-    async def queued(self, limit: int) -> Sequence[Task]:
-        return self._some((task_id for _, task_id in self._queue), limit)
+    async def queued(self, now: int, limit: int) -> Sequence[Task]:
+        return self._until(self._queue, now, limit)
+
+    async def due(self, now: int, limit: int) -> Sequence[Task]:
+        return self._some(_due(self._queue, now, since=0), limit)
 
     async def held(self, worker: str, limit: int) -> Sequence[Task]:
         return self._some(self._held.get(worker, ()), limit)
@@ -237,8 +240,8 @@ class MemoryStore:
         """Update the indexes of columns that changed."""
         was = _ABSENT if before is None else columns_of(before)
         now = _ABSENT if after is None else columns_of(after)
-        was_live, was_due, was_queued, had, was_waiting = was
-        is_live, is_due, is_queued, has, is_waiting = now
+        was_live, was_due, was_queued_at, had, was_waiting = was
+        is_live, is_due, queued_at, has, is_waiting = now
         self._waiting += is_waiting - was_waiting
         if is_live != was_live:
             self._count_live(task.owner, is_live - was_live)
@@ -247,12 +250,11 @@ class MemoryStore:
                 (self._live_until if was_live else self._kept_until).remove((was_due, task.id))
             if is_due is not None:
                 (self._live_until if is_live else self._kept_until).add((is_due, task.id))
-        if is_queued != was_queued:
-            when = task.created_at, task.id
-            if is_queued:
-                self._queue.add(when)
-            else:
-                self._queue.remove(when)
+        if queued_at != was_queued_at:
+            if was_queued_at is not None:
+                self._queue.remove((was_queued_at, task.id))
+            if queued_at is not None:
+                self._queue.add((queued_at, task.id))
         if has != had:
             if had is not None:
                 del self._held[had][task.id]
@@ -306,7 +308,8 @@ def _key(task: Task) -> tuple[str | None, ...]:
     return task.owner, task.call.method, task.call.name, task.call.key
 
 
-def _due(deadlines: "SortedList[_When]", now: int) -> Iterator[str]:
-    """Return the names whose time is not after `now`, the most overdue first."""
-    due = deadlines.irange(maximum=(now + 1, ""), inclusive=(True, False))
+def _due(times: "SortedList[_When]", now: int, since: int | None = None) -> Iterator[str]:
+    """Return the names whose time is not after `now`, nor before `since`, the earliest first."""
+    first = None if since is None else (since, "")
+    due = times.irange(first, (now + 1, ""), inclusive=(True, False))
     return (name for _, name in due)

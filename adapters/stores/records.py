@@ -84,8 +84,10 @@ def read_entry(data: bytes) -> Entry:
 
 MAX_INTEGER: Final = 2**63 - 1
 
-Columns = tuple[int, int | None, int, str | None, int]
-"""is_live, deadline, is_queued, holder, is_waiting."""
+_AGES: Final = 2**62
+
+Columns = tuple[int, int | None, int | None, str | None, int]
+"""is_live, deadline, queued_at, holder, is_waiting."""
 
 
 def columns_of(task: Task) -> Columns:
@@ -94,10 +96,18 @@ def columns_of(task: Task) -> Columns:
     return (
         int(duties.is_live),
         None if deadline is None else min(deadline, MAX_INTEGER),
-        int(duties.is_queued),
+        _queued_at(task) if duties.is_queued else None,
         task.worker if duties.is_live else None,
         int(duties.is_waiting),
     )
+
+
+def _queued_at(task: Task) -> int:
+    """Return the time from which workers may claim a task.
+
+    It is negative without `due_at`: such tasks come first, by age, at any time of the clock.
+    """
+    return task.created_at - _AGES if task.due_at is None else min(task.due_at, MAX_INTEGER)
 
 
 def call_key(task: Task) -> str | None:

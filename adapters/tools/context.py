@@ -11,8 +11,9 @@ or because it parked, it gets the stored answer, so no person is asked twice.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, overload
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, overload
 
 from taskmachine.adapters.tools.questions import (
     Answer,
@@ -22,31 +23,26 @@ from taskmachine.adapters.tools.questions import (
     form,
     questions_of,
 )
+from taskmachine.adapters.tools.recorded import Recorder
+from taskmachine.adapters.tools.retries import MOST_S
+from taskmachine.adapters.tools.work import Work
 from taskmachine.protocol.caller import Caller
 from taskmachine.protocol.jsonvalue import decode_json, encode_json
-from taskmachine.statemachine import Progress, Question, Reply, TaskmachineError
+from taskmachine.statemachine import Progress, Reply, TaskmachineError
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
 
-__all__ = ["Cleanup", "Context", "Parked", "Refused", "Work"]
+    from taskmachine.adapters.tools.steps import RunInThread, Step
+
+__all__ = ["Cleanup", "Context", "Refused"]
 
 log: Final = logging.getLogger("taskmachine")
 
+_P = ParamSpec("_P")
 _T = TypeVar("_T")
 _S = TypeVar("_S", bound=str)
 Cleanup = Callable[[], object]
-
-
-class Parked(BaseException):
-    """Ends this run of the tool, which runs again with the answers.
-
-    Not an Exception, so that `except Exception` in a tool does not catch it.
-    """
-
-    def __init__(self, questions: Sequence[Question]) -> None:
-        super().__init__("parked")
-        self.questions = questions
 
 
 class Refused(TaskmachineError):
@@ -58,24 +54,19 @@ class Refused(TaskmachineError):
         self.message = message
 
 
-class Work(Protocol):
-    """The task or plain call behind a context."""
-
-    @property
-    def task_id(self) -> str | None: ...
-
-    async def report(self, *, progress: Progress | None, message: str | None) -> None: ...
-
-    async def ask(
-        self, questions: Sequence[Question], *, park: bool, partial: bytes | None
-    ) -> Mapping[str, Reply]: ...
-
-
 class Context:
     """The context of coroutine tools; plain functions get a `SyncContext`."""
 
-    def __init__(self, work: Work, caller: Caller, lifespan: Callable[[], Any]) -> None:
+    def __init__(
+        self,
+        work: Work,
+        caller: Caller,
+        lifespan: Callable[[], Any],
+        run_in_thread: "RunInThread",
+    ) -> None:
         self._work = work
+        self._recorder = Recorder(work)
+        self._run_in_thread = run_in_thread
         self._caller = caller
         self._lifespan = lifespan
         self._cleanups: list[Cleanup] = []
@@ -85,6 +76,29 @@ class Context:
     def task_id(self) -> str | None:
         """The id of the task, or None for a plain call."""
         return self._work.task_id
+
+    @property
+    def attempt(self) -> int:
+        """The number of this attempt, from 1; it grows when a failed attempt is retried."""
+        return self._work.failures + 1
+
+    @property
+    def last_error(self) -> str | None:
+        """What the last failed attempt raised, or None in the first one."""
+        return self._work.last_error
+
+    @property
+    def step_id(self) -> str | None:
+        """An id of the step that runs, the same in every run of the task.
+
+        Use it as the idempotency key of the service that the step calls: a step that was done but
+        not yet recorded when its worker was lost is done again.  None in a plain call, and outside
+        of steps.
+        """
+        from taskmachine.adapters.tools.steps import step_key
+
+        key = step_key.get()
+        return None if key is None or self.task_id is None else f"{self.task_id}:{key}"
 
     @property
     def caller(self) -> Caller:
@@ -198,6 +212,76 @@ class Context:
         A mapping has the text to return and the title to show.  None if the user declines.
         """
         return await self.ask(key, choose(message, options), park=park)
+
+    @overload
+    def step(self, key: str) -> "AbstractAsyncContextManager[Step]": ...
+
+    @overload
+    def step(
+        self, key: str, function: Callable[_P, Awaitable[_T]], *args: _P.args, **kwargs: _P.kwargs
+    ) -> Coroutine[Any, Any, _T]: ...
+
+    @overload
+    def step(
+        self, key: str, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs
+    ) -> Coroutine[Any, Any, _T]: ...
+
+    def step(
+        self, key: str, function: Callable[..., Any] | None = None, *args: Any, **kwargs: Any
+    ) -> Any:
+        """Call a function once: its result is recorded, and later runs get it back.
+
+            page = await ctx.step("fetch", fetch, url)
+
+        The function may be a coroutine function, or a plain one, which runs in a thread.  Its
+        result must be JSON, and has the type that the function declares.  An error is not recorded.
+        The same key with other arguments is a `StepError`.  `retrying` gives a step retries and a
+        time-out.
+
+        Without a function it is a block, `async with ctx.step("fetch") as step`, that sets
+        `step.result` unless `step.is_recorded`.
+        """
+        from taskmachine.adapters.tools import steps  # it needs pydantic, which is slow to import
+
+        if function is None:
+            return steps.block(self._recorder, key)
+        seed = self.task_id or ""
+        return steps.run(self._recorder, self._run_in_thread, seed, key, function, args, kwargs)
+
+    async def gather(self, *steps: Awaitable[_T]) -> list[_T]:
+        """Run steps at the same time and return their results in order.
+
+        The first error stops the other steps.  A step that parks lets them end first.
+        """
+        from taskmachine.adapters.tools.steps import gathered
+
+        return await gathered(steps)
+
+    async def sleep(
+        self,
+        key: str,
+        seconds: float = 0,
+        *,
+        minutes: float = 0,
+        hours: float = 0,
+        days: float = 0,
+    ) -> None:
+        """Sleep until a time that the first run decides, at most 7 days.
+
+        The tool ends here and runs again at that time, so a task that sleeps takes no place and no
+        connection, and survives restarts.  A plain call waits.
+        """
+        span_s = seconds + 60 * minutes + 3600 * hours + 86400 * days
+        if not 0 <= span_s <= MOST_S:
+            raise ValueError(f"a sleep lasts from 0 s to 7 days, got {span_s:g} s")
+        with self._recorder.using(key):
+            found = await self._recorder.find("sleep", key, "")
+            if found is None:
+                until = self._work.now() + round(span_s * 1_000)
+                await self._recorder.record("sleep", key, "", until)
+            else:
+                until = found["result"]
+            await self._work.sleep(until)
 
     def on_cancel(self, cleanup: Cleanup) -> None:
         """Call `cleanup` if the call is stopped; the last one registered is called first."""

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal, TypedDict
 
 from taskmachine.adapters.tools.blame import blaming
 from taskmachine.adapters.tools.questions import Request
+from taskmachine.adapters.tools.retries import Backoff, Failures
 from taskmachine.protocol.dialects.dialect import TaskSupport
 from taskmachine.protocol.jsonvalue import JSONObject, encode_json
 from taskmachine.statemachine import ConfigurationError
@@ -28,7 +29,11 @@ class Options(TypedDict, total=False):
     tags: Sequence[str] | Set[str] | None
     support: TaskSupport
     timeout: float
-    retry: bool
+    repeatable: bool
+    retries: int
+    backoff: Backoff
+    retry_on: Failures
+    give_up_on: Failures
     poll_interval: float | None
     immediate: str | None
     priority: Priority
@@ -50,7 +55,11 @@ _OPTIONS: Final[Mapping[str, tuple[Any, str]]] = {
     "tags": (list | tuple | set | frozenset, 'several texts, as in ["admin"]'),
     "support": _TEXT,
     "timeout": _SECONDS,
-    "retry": _SWITCH,
+    "repeatable": _SWITCH,
+    "retries": (object, ""),
+    "backoff": (object, ""),
+    "retry_on": (object, ""),
+    "give_up_on": (object, ""),
     "poll_interval": _SECONDS,
     "immediate": _TEXT,
     "priority": _TEXT,

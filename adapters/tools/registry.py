@@ -35,6 +35,7 @@ from taskmachine.adapters.tools.docstrings import descriptions_of
 from taskmachine.adapters.tools.errors import CannotAsk, Gone
 from taskmachine.adapters.tools.lifespan import LifespanFunction, check_lifespan
 from taskmachine.adapters.tools.questions import questions_of
+from taskmachine.adapters.tools.retries import Again, Retries, Retry, retries_of
 from taskmachine.adapters.tools.signatures import Signature
 from taskmachine.adapters.tools.sync_context import SyncContext
 from taskmachine.protocol.dialects.dialect import TaskSupport
@@ -104,6 +105,7 @@ class Tool:
     priority: Priority = "normal"
     first: tuple[Question, ...] = ()
     parks: bool = False
+    retries: Retries = attrs.field(factory=Retries)
     details: Mapping[str, Any] = attrs.field(factory=dict)
     """Further members of its definition, such as its title and annotations."""
 
@@ -134,7 +136,8 @@ class Tool:
         """Run the tool and return its outcome, which may be an error.
 
         Unexpected exceptions are logged and passed to `raised`.  This raises only if the tool was
-        cancelled, has parked, has lost its task (`Gone`), or could not ask (`CannotAsk`).
+        cancelled, has parked or is tried `Again`, has lost its task (`Gone`), or could not ask
+        (`CannotAsk`).
         """
         try:
             return await self._run(arguments, context, threads)
@@ -144,9 +147,20 @@ class Tool:
             log.warning("tool '%s' failed: %s", self.name, error)
             return Outcome.of_error(INTERNAL_ERROR, f"Tool '{self.name}' failed: {error}")
         except (Exception, SystemExit) as error:  # no tool takes the server down
+            pause_s = self._pause_s(error, context)
+            if pause_s is not None:
+                log.warning("tool '%s' is tried again in %.1f s: %r", self.name, pause_s, error)
+                shown = error.reason if isinstance(error, Retry) else ""
+                raise Again(pause_s, repr(error), shown) from None
             log.exception("tool '%s' raised", self.name)
             raised(error)
-            return Outcome.of_error(INTERNAL_ERROR, f"Tool '{self.name}' failed")
+            reason = f": {error}" if isinstance(error, Retry) and error.reason else ""
+            return Outcome.of_error(INTERNAL_ERROR, f"Tool '{self.name}' failed{reason}")
+
+    def _pause_s(self, error: BaseException, context: Context) -> float | None:
+        if context.task_id is None:
+            return None  # the caller of a plain call waits, and can repeat it
+        return self.retries.pause_s(error, context.attempt, context.task_id)
 
     async def _run(self, arguments: bytes, context: Context, threads: "Threads") -> Outcome:
         try:
@@ -155,10 +169,10 @@ class Tool:
             return _error_result(f"Invalid arguments for tool '{self.name}': {error}")
         try:
             returned = await self._call(values, context, threads)
-        except ToolError as error:
-            return _error_result(str(error))
-        except CallError as error:
-            return self._error(error)
+        except (ToolError, CallError) as error:
+            if self.retries.names(error) and self._pause_s(error, context) is not None:
+                raise
+            return _error_result(str(error)) if isinstance(error, ToolError) else self._error(error)
         try:
             return outcome_of(self.signature.write(returned))
         except ValueError as error:
@@ -211,7 +225,9 @@ class Tools(Mapping[str, Tool]):
         `name` and `description` are by default those of the function.  `title`, `annotations` (such
         as `{"readOnlyHint": True}`), `icons`, `meta` and `tags` are shown to clients.  `support`
         says whether a call may, must or must not be a task.  `timeout` and `poll_interval` are in
-        seconds.  `retry`: the function may run again if its worker is lost.  `immediate`: an
+        seconds.  `repeatable`: the function may run again if its worker is lost.  `retries`: how
+        often a task is tried again after an exception of `retry_on` that is not one of
+        `give_up_on`, after the pause of `backoff`.  `immediate`: an
         immediate response for the model when a call becomes a task.  `first`: questions that are
         asked before the task exists, where the wire supports it; the function asks the same under
         the same keys and gets the stored answers.  `parks`: the function ends where it asks and
@@ -286,12 +302,13 @@ def _tool_of(function: Any, name: str | None, options: Options) -> Tool:
                 options.get("description") or description,
                 _one_of("support", options.get("support", "optional"), TaskSupport),
                 _milliseconds("timeout", options.get("timeout", 300)),
-                options.get("retry", True),
+                options.get("repeatable", True),
                 None if poll_interval is None else _milliseconds("poll_interval", poll_interval),
                 options.get("immediate"),
                 _one_of("priority", options.get("priority", "normal"), Priority),
                 questions_of(options.get("first") or {}),
                 options.get("parks", False),
+                retries_of(options),
                 details_of(
                     options.get("title"),
                     options.get("annotations"),

@@ -21,7 +21,7 @@ from taskmachine.adapters.tools.type_adapters import adapter_of, refusing, shown
 from taskmachine.protocol.jsonvalue import JSONObject, encode_json
 from taskmachine.statemachine import ConfigurationError
 
-__all__ = ["Results", "results_of", "to_json"]
+__all__ = ["Results", "dumped", "results_of", "to_json"]
 
 _ANYTHING: Final = (Any, object)
 _LISTS: Final = (list, tuple, Sequence)
@@ -42,7 +42,7 @@ class Results:
             return self._exactly(value)
         if self._adapter is None:
             return _undeclared(value)
-        data = _dumped(self._adapter, value, "result")
+        data = dumped(self._adapter, value, "result")
         structured = {"result": data} if self._is_wrapped else data
         return {"content": _text(data), "structuredContent": structured}
 
@@ -52,7 +52,7 @@ class Results:
             if self._is_wrapped and not (structured and "result" in structured):
                 raise ValueError("structured.result is missing")
             data = structured["result"] if self._is_wrapped else structured
-            _dumped(self._adapter, data, "structured")
+            dumped(self._adapter, data, "structured")
         result: JSONObject = {"content": _blocks(returned.content)}
         if structured is not None:
             result["structuredContent"] = structured
@@ -123,7 +123,8 @@ def _shows_content(hint: Any) -> bool:
 # --- values ----------------------------------------------------------------------------------
 
 
-def _dumped(adapter: TypeAdapter[Any], value: Any, root: str) -> Any:
+def dumped(adapter: TypeAdapter[Any], value: Any, root: str) -> Any:
+    """Return a value as JSON; ValueError if it does not fit its type or has no JSON form."""
     try:
         checked = adapter.validator.validate_python(value, by_alias=True, by_name=True)
         is_model = isinstance(checked, BaseModel)  # perhaps of a subclass with more fields

@@ -1,8 +1,8 @@
 """The context of a tool that runs in a thread."""
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from taskmachine.adapters.tools.context import Cleanup, Context
 from taskmachine.adapters.tools.questions import Answer, Request
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SyncContext"]
 
+_P = ParamSpec("_P")
 _T = TypeVar("_T")
 _S = TypeVar("_S", bound=str)
 
@@ -27,6 +28,18 @@ class SyncContext:
     @property
     def task_id(self) -> str | None:
         return self._context.task_id
+
+    @property
+    def attempt(self) -> int:
+        return self._context.attempt
+
+    @property
+    def last_error(self) -> str | None:
+        return self._context.last_error
+
+    @property
+    def step_id(self) -> str | None:
+        return self._context.step_id
 
     @property
     def caller(self) -> Caller:
@@ -112,6 +125,30 @@ class SyncContext:
 
     def choose(self, key: str, message: str, options: Any, *, park: bool = False) -> Any:
         return self._wait(self._context.choose(key, message, options, park=park))
+
+    @overload
+    def step(
+        self, key: str, function: Callable[_P, Awaitable[_T]], *args: _P.args, **kwargs: _P.kwargs
+    ) -> _T: ...
+
+    @overload
+    def step(
+        self, key: str, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs
+    ) -> _T: ...
+
+    def step(self, key: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return self._wait(self._context.step(key, function, *args, **kwargs))
+
+    def sleep(
+        self,
+        key: str,
+        seconds: float = 0,
+        *,
+        minutes: float = 0,
+        hours: float = 0,
+        days: float = 0,
+    ) -> None:
+        self._wait(self._context.sleep(key, seconds, minutes=minutes, hours=hours, days=days))
 
     def on_cancel(self, cleanup: Cleanup) -> None:
         """Call `cleanup` on the thread of the event loop if the call is stopped."""

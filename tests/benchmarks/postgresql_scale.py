@@ -37,7 +37,7 @@ OF_OWNER: Final = 100
 
 HOUR_MS: Final = 3_600_000
 _COLUMNS: Final = """
-    id, owner, created_at, version, is_live, deadline, is_queued, holder, is_waiting, record"""
+    id, owner, created_at, version, is_live, deadline, queued_at, holder, is_waiting, record"""
 
 
 class Size(NamedTuple):
@@ -86,8 +86,8 @@ async def populate(server: Server, size: Size) -> TaskService:
         with connection.cursor() as cursor, cursor.copy(copy.encode()) as rows:
             rows.set_types(kinds)
             for task in tasks_of(size, system_clock()):
-                is_live, deadline, is_queued, holder, is_waiting = columns_of(task)
-                indexed = (bool(is_live), deadline, bool(is_queued), holder, bool(is_waiting))
+                is_live, deadline, queued_at, holder, is_waiting = columns_of(task)
+                indexed = (bool(is_live), deadline, queued_at, holder, bool(is_waiting))
                 facts = (task.id, task.owner, task.created_at, task.version)
                 rows.write_row((*facts, *indexed, write_record(task)))
         connection.execute(f"VACUUM (ANALYZE) {size.schema}.tasks".encode())
@@ -124,7 +124,7 @@ class Queries:
         assert len(await self.service.store.overdue(self._now, BATCH)) == self._batch
 
     async def _queued(self) -> None:
-        assert len(await self.service.store.queued(BATCH)) == self._batch
+        assert len(await self.service.store.queued(0, BATCH)) == self._batch
 
     async def _orphans(self) -> None:
         assert len(await self.service.store.orphans(BATCH)) == self._batch

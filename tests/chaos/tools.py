@@ -145,7 +145,7 @@ async def parking(name: str, ctx: Context) -> str:
     return run.finish(first, second)
 
 
-@TOOLS.task(support="required", retry=False)
+@TOOLS.task(support="required", repeatable=False)
 async def once(name: str, ctx: Context) -> str:
     run = Run(name, ctx.task_id)
     await asyncio.sleep(duration(name, 0.3))

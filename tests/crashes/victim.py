@@ -96,7 +96,7 @@ async def silent(n: int, ctx: Context) -> str:
     return words(await ctx.ask("a", question(n), park=n % 2 == 0))
 
 
-@tools.task(retry=False)
+@tools.task(repeatable=False)
 async def once(n: int, ctx: Context) -> str:
     assert ctx.task_id is not None
     send(Ran(ctx.task_id))

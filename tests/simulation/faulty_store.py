@@ -137,8 +137,11 @@ class FaultyStore:
     async def browse(self, after: Position | None, limit: int) -> Sequence[Task]:
         return await self._do(lambda: self._store.browse(after, limit))
 
-    async def queued(self, limit: int) -> Sequence[Task]:
-        return await self._do(lambda: self._store.queued(limit))
+    async def queued(self, now: int, limit: int) -> Sequence[Task]:
+        return await self._do(lambda: self._store.queued(now, limit))
+
+    async def due(self, now: int, limit: int) -> Sequence[Task]:
+        return await self._do(lambda: self._store.due(now, limit))
 
     async def held(self, worker: str, limit: int) -> Sequence[Task]:
         return await self._do(lambda: self._store.held(worker, limit))

@@ -124,7 +124,7 @@ async def broken(n: int) -> str:
     raise Boom
 
 
-@TOOLS.task(timeout=TIMEOUT_S, retry=False)
+@TOOLS.task(timeout=TIMEOUT_S, repeatable=False)
 async def once(n: int, seconds: float, ctx: Context) -> str:
     """Must not be repeated, like a payment."""
     _begin(ctx)

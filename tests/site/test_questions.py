@@ -16,7 +16,7 @@ from tests.console.browser import NEEDS_BROWSER, Browser, browsing
 
 QUESTIONS: Final = {
     "my host has no tasks": ("howto/server/#my-host-has-no-tasks", "plain call"),
-    "how do I retry": ("howto/tools/#retry-a-tool-or-forbid-it", "retry=False"),
+    "how do I retry": ("howto/tools/#retry-a-tool-or-forbid-it", "repeatable=False"),
     "how do I run it behind nginx": ("howto/server/#run-it-behind-nginx", "proxy_pass"),
     "how do I ask the user something": ("howto/tools/#ask-the-user-something", "ctx.ask"),
     "how do I use PostgreSQL with several replicas": (

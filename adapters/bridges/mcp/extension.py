@@ -4,7 +4,7 @@
     server = MCPServer("shop", extensions=[tasks])
 
     @server.tool()
-    @tasks.tool(timeout=60, retry=False)
+    @tasks.tool(timeout=60, repeatable=False)
     async def deploy(version: str, ctx: Context) -> str: ...
 
 The parts, for authors of other bridges:

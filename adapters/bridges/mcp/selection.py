@@ -23,7 +23,7 @@ class Terms(TypedDict, total=False):
 
     support: TaskSupport
     timeout: float
-    retry: bool
+    repeatable: bool
     poll_interval: float | None
     immediate: str | None
     priority: Priority

@@ -26,8 +26,8 @@ __all__ = ["ReplicaEngine", "WorkerEngine"]
 
 log: Final = logging.getLogger("taskmachine")
 
-FETCH_S: Final = 1.0
-"""How often to fetch a ticket without a notification."""
+FETCH_S: Final = 0.5
+"""How often to fetch a ticket without a notification, as tickets become due without one."""
 
 
 class ReplicaEngine:
@@ -39,6 +39,7 @@ class ReplicaEngine:
             raise ConfigurationError(
                 "the engine procrastinate requires a PostgreSQL store: --store postgresql://..."
             )
+        self._service = service
         self._store = store
         self._tickets = Tickets(store.address, tools)
 
@@ -131,7 +132,7 @@ class WorkerEngine(ReplicaEngine):
         await self._worker.give_back_lost()
         if stalled := await self._tickets.retry_stalled():
             log.info("requeued %d tickets of lost workers", stalled)
-        queued = await self._store.queued(MOST_QUEUED)
+        queued = await self._store.queued(self._service.clock(), MOST_QUEUED)
         missing = await self._tickets.missing(queued)
         for task in missing:
             if task.id in self._without_ticket:

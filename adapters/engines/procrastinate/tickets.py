@@ -15,6 +15,7 @@ import logging
 import re
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import psycopg
@@ -200,12 +201,14 @@ class Tickets:
     async def _defer(self, task: Task, connection: AsyncConnection[Any] | None) -> None:
         name = task.call.name or ""
         tool = self._tools.get(name)
+        due_at = None if task.due_at is None else datetime.fromtimestamp(task.due_at / 1_000, UTC)
         await self._app.configure_task(
             NAME,
             allow_unknown=True,
             queue=queue_of(name),
             queueing_lock=_lock(task),
             priority=PRIORITIES[tool.priority if tool else "normal"],
+            schedule_at=due_at,
             connection=connection,
         ).defer_async(task_id=task.id)
 

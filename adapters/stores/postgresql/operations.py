@@ -58,7 +58,7 @@ class Change:
     def __init__(self, task: Task, entries: Sequence[Entry], joining: Joining | None) -> None:
         record = write_record(task)
         lines = [line for line in entries if is_kept(line)]
-        is_live, deadline, is_queued, holder, is_waiting = columns_of(task)
+        is_live, deadline, queued_at, holder, is_waiting = columns_of(task)
         self.task = task
         self.facts = {
             "id": task.id,
@@ -68,7 +68,7 @@ class Change:
             "version": task.version,
             "is_live": bool(is_live),
             "deadline": deadline,
-            "is_queued": bool(is_queued),
+            "queued_at": queued_at,
             "holder": holder,
             "is_waiting": bool(is_waiting),
             "record": record,
@@ -77,7 +77,7 @@ class Change:
             "shard": zlib.crc32(task.id.encode()) % sql.SHARDS,
         }
         was_queued = bool(entries) and entries[0].source.duties.is_queued
-        self.joining = joining if is_queued and not was_queued else None
+        self.joining = joining if task.is_queued and not was_queued else None
 
 
 _NO_CAPS: Final = Caps(MAX_INTEGER, MAX_INTEGER, MAX_INTEGER, MAX_INTEGER)

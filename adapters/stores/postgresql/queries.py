@@ -28,7 +28,11 @@ PAGE: Final = """
 BROWSE: Final = """
     SELECT record FROM @tasks WHERE (created_at, id) < (%s::bigint, %s)
     ORDER BY created_at DESC, id DESC LIMIT %s"""
-QUEUED: Final = "SELECT record FROM @tasks WHERE is_queued ORDER BY created_at, id LIMIT %s"
+QUEUED: Final = """
+    SELECT record FROM @tasks WHERE queued_at <= %s::bigint ORDER BY queued_at, id LIMIT %s"""
+DUE: Final = """
+    SELECT record FROM @tasks WHERE queued_at BETWEEN 0 AND %s::bigint
+    ORDER BY queued_at, id LIMIT %s"""
 HELD: Final = "SELECT record FROM @tasks WHERE holder = %s ORDER BY created_at, id LIMIT %s"
 # Iterates over holders instead of tasks, as there are few workers.  The inner limit prevents the
 # planner from reading all held tasks.
@@ -68,7 +72,7 @@ ADD: Final = """
         retained_in_all, is_near_of_owner, is_near_in_all
     FROM @add_task(
         %(id)s, %(owner)s, %(created_at)s::bigint, %(key)s, %(version)s::bigint, %(is_live)s,
-        %(deadline)s::bigint, %(is_queued)s, %(holder)s, %(is_waiting)s, %(record)s,
+        %(deadline)s::bigint, %(queued_at)s::bigint, %(holder)s, %(is_waiting)s, %(record)s,
         %(seqs)s::bigint[], %(lines)s::bytea[], %(shard)s::smallint, %(caps)s::bigint[],
         %(locks)s::bigint[], %(alone_of_owner)s, %(alone_in_all)s
     )"""
@@ -81,7 +85,7 @@ _LINES: Final = """
 _CHANGED: Final = f"""
     WITH changed AS (
         UPDATE @tasks SET version = %(version)s::bigint, is_live = %(is_live)s,
-            deadline = %(deadline)s::bigint, is_queued = %(is_queued)s, holder = %(holder)s,
+            deadline = %(deadline)s::bigint, queued_at = %(queued_at)s::bigint, holder = %(holder)s,
             is_waiting = %(is_waiting)s, record = %(record)s
         WHERE id = %(id)s AND version = %(expected)s::bigint AND is_live = %(was_live)s
         RETURNING owner

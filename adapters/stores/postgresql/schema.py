@@ -21,9 +21,9 @@ __all__ = ["VERSION", "found", "lock_key", "prepare"]
 
 VERSION: Final = 1
 
-_APPLICATION: Final = b"taskmachine 0.1"
-_DEVELOPMENT: Final = b"taskmachine"
-"""The mark of tables that were created before version 1."""
+_APPLICATION: Final = b"taskmachine 0.1.0"
+_DEVELOPMENT: Final = (b"taskmachine", b"taskmachine 0.1")
+"""The marks of tables that were created before 0.1.0."""
 
 _WAIT_MS: Final = 60_000
 """How long a migration may take, and how long other processes wait for it."""
@@ -34,7 +34,7 @@ _WAIT_MS: Final = 60_000
 # and before any read: each statement sees what was committed before it began.
 _ADD_TASK: Final = """CREATE FUNCTION @add_task(
         id text, owner text, created_at bigint, call_key text, version bigint, is_live boolean,
-        deadline bigint, is_queued boolean, holder text, is_waiting boolean, record bytea,
+        deadline bigint, queued_at bigint, holder text, is_waiting boolean, record bytea,
         seqs bigint[], lines bytea[], shard smallint, caps bigint[], locks bigint[],
         alone_of_owner boolean, alone_in_all boolean,
         OUT is_added boolean, OUT same bytea, OUT is_known boolean,
@@ -83,7 +83,7 @@ _ADD_TASK: Final = """CREATE FUNCTION @add_task(
         END IF;
         INSERT INTO @tasks VALUES (
             add_task.id, add_task.owner, add_task.created_at, add_task.call_key,
-            add_task.version, add_task.is_live, add_task.deadline, add_task.is_queued,
+            add_task.version, add_task.is_live, add_task.deadline, add_task.queued_at,
             add_task.holder, add_task.is_waiting, add_task.record
         ) ON CONFLICT DO NOTHING;
         IF NOT FOUND THEN
@@ -115,7 +115,7 @@ _MIGRATIONS: Final[Mapping[int, Iterable[str]]] = {
             version bigint NOT NULL,
             is_live boolean NOT NULL,
             deadline bigint,
-            is_queued boolean NOT NULL,
+            queued_at bigint,
             holder text COLLATE "C",
             is_waiting boolean NOT NULL,
             record bytea NOT NULL
@@ -125,7 +125,7 @@ _MIGRATIONS: Final[Mapping[int, Iterable[str]]] = {
         "CREATE UNIQUE INDEX tasks_key ON @tasks (owner, call_key) WHERE call_key IS NOT NULL",
         "CREATE INDEX tasks_live ON @tasks (deadline, id) WHERE is_live",
         "CREATE INDEX tasks_ended ON @tasks (deadline, id) WHERE NOT is_live",
-        "CREATE INDEX tasks_queued ON @tasks (created_at, id) WHERE is_queued",
+        "CREATE INDEX tasks_queued ON @tasks (queued_at, id) WHERE queued_at IS NOT NULL",
         "CREATE INDEX tasks_held ON @tasks (holder, created_at, id) WHERE holder IS NOT NULL",
         "CREATE INDEX tasks_waiting ON @tasks (is_waiting) WHERE is_waiting",
         """CREATE TABLE @history (
@@ -256,7 +256,7 @@ async def _version(session: Session, address: Address) -> int:
             ((application, version),) = await session.rows(_VERSION)
     except (errors.UndefinedTable, errors.UndefinedColumn):
         application = version = None
-    if application == _DEVELOPMENT:
+    if application in _DEVELOPMENT:
         raise ConfigurationError(
             f"the schema '{address.schema}' in {address.place} was created by a development version"
             " before 0.1.0, which is not supported: choose another one by ?schema=NAME"

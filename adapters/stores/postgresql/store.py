@@ -113,8 +113,11 @@ class PostgreSQLStore:
         after = after or _NEWEST
         return await self._tasks(sql.BROWSE, after.created_at, after.task_id, limit)
 
-    async def queued(self, limit: int) -> Sequence[Task]:
-        return await self._tasks(sql.QUEUED, limit)
+    async def queued(self, now: int, limit: int) -> Sequence[Task]:
+        return await self._tasks(sql.QUEUED, now, limit)
+
+    async def due(self, now: int, limit: int) -> Sequence[Task]:
+        return await self._tasks(sql.DUE, now, limit)
 
     async def held(self, worker: str, limit: int) -> Sequence[Task]:
         return await self._tasks(sql.HELD, worker, limit)

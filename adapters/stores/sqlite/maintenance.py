@@ -30,11 +30,12 @@ MAX_PROBLEMS: Final = 100
 """Maximum number of problems that a check reports."""
 
 _TASKS: Final = """
-    SELECT id, owner, created_at, call_key, version, is_live, deadline, is_queued, holder,
+    SELECT id, owner, created_at, call_key, version, is_live, deadline, queued_at, holder,
         is_waiting, history, record
     FROM tasks ORDER BY id"""
 _OF_NO_TASK: Final = """
-    SELECT DISTINCT task_id FROM messages WHERE task_id NOT IN (SELECT id FROM tasks)"""
+    SELECT DISTINCT task_id FROM {} WHERE task_id NOT IN (SELECT id FROM tasks)"""
+_STEPS: Final = "SELECT count(*) FROM steps WHERE task_id = ?"
 
 
 def back_up(source: Path, target: Path) -> None:
@@ -75,8 +76,9 @@ def _problems(connection: sqlite3.Connection, path: Path) -> Iterator[str]:
                 yield f"The file is damaged: {' '.join(verdict.split())}."
         yield from _wrong_tasks(connection)
         yield from _wrong_counts(connection)
-        for (task_id,) in connection.execute(_OF_NO_TASK):
-            yield f"Messages belong to task {task_id}, which does not exist."
+        for table in ("messages", "steps"):
+            for (task_id,) in connection.execute(_OF_NO_TASK.format(table)):
+                yield f"{table.capitalize()} belong to task {task_id}, which does not exist."
     except sqlite3.DatabaseError as error:
         yield f"{explain(path, error)}."
 
@@ -97,6 +99,8 @@ def _wrong_tasks(connection: sqlite3.Connection) -> Iterator[str]:
         )
         if task.id != task_id or tuple(row) != derived:
             yield f"The columns of task {task_id} do not agree with its record."
+        if connection.execute(_STEPS, (task_id,)).fetchone() != (task.recorded,):
+            yield f"The number of recorded steps of task {task_id} is wrong."
         yield from _wrong_history(task_id, history, task.state, task.version)
 
 

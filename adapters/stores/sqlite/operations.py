@@ -57,18 +57,22 @@ class Change:
     task: Task
     record: bytes
     lines: bytes
+    steps: list[tuple[str, int, bytes]]
+    """Recorded steps, in a table of their own: rewriting the history would copy them each time."""
     stays: bool
     """Whether the task stays in its state, so probably no index changes."""
 
     def __init__(self, task: Task, entries: Sequence[Entry]) -> None:
         self.task, self.record = task, write_record(task)
-        self.lines, self.stays = b"", bool(entries)
+        self.lines, self.steps, self.stays = b"", [], bool(entries)
         last = 0
         for line in entries:
             if line.seq <= last:
                 raise StoreError("history entries are not in order")
             last = line.seq
-            if line.event is not Event.REPORT or is_kept(line):
+            if line.data is not None:
+                self.steps.append((task.id, line.seq, write_record(line)))
+            elif line.event is not Event.REPORT or is_kept(line):
                 self.lines += framed(write_record(line))
             self.stays = self.stays and line.source is line.dest
 
@@ -96,6 +100,7 @@ def adopt(batch: Batch, change: Change) -> None:
         batch.execute(sql.INSERT, (*call, task.version, *columns, change.record, change.lines))
     except IntegrityError:
         raise Conflict(f"task {task.id} exists already, or its key is in use") from None
+    _add_steps(batch, change)
     batch.count(task.owner, columns[0], 1)
 
 
@@ -104,9 +109,10 @@ def commit(batch: Batch, change: Change, expected: int) -> None:
     task = change.task
     columns = columns_of(task)
     if change.stays:
-        _, deadline, _, holder, _ = columns  # the others follow from the state
+        _, deadline, _, holder, _ = columns  # the others follow from state and `due_at`
         facts = (task.version, change.record, change.lines, task.id, expected, deadline, holder)
         if batch.execute(sql.REWRITE, facts).rowcount:
+            _add_steps(batch, change)
             return
     stored = batch.execute(sql.STORED, (task.id,)).fetchone()
     if stored is None or stored[1] != expected:
@@ -115,11 +121,18 @@ def commit(batch: Batch, change: Change, expected: int) -> None:
     if task.state is State.REMOVED:
         batch.execute(sql.DELETE, (row_id,))
         batch.execute(sql.DELETE_MESSAGES, (task.id, MAX_INTEGER))
+        batch.execute(sql.DELETE_STEPS, (task.id,))
         batch.count(task.owner, -before[0], -1)
         return
     batch.execute(sql.MOVE, (*columns, task.version, change.record, change.lines, row_id))
+    _add_steps(batch, change)
     if columns[0] != before[0]:
         batch.count(task.owner, columns[0] - before[0], 0)
+
+
+def _add_steps(batch: Batch, change: Change) -> None:
+    for step in change.steps:
+        batch.execute(sql.ADD_STEP, step)
 
 
 def adopt_secret(batch: Batch, secret: bytes) -> None:

@@ -16,7 +16,10 @@ PAGE: Final = """
 BROWSE: Final = """
     SELECT record FROM tasks WHERE (created_at, id) < (?, ?)
     ORDER BY created_at DESC, id DESC LIMIT ?"""
-QUEUED: Final = "SELECT record FROM tasks WHERE is_queued = 1 ORDER BY created_at, id LIMIT ?"
+QUEUED: Final = """
+    SELECT record FROM tasks WHERE queued_at <= ? ORDER BY queued_at, id LIMIT ?"""
+DUE: Final = """
+    SELECT record FROM tasks WHERE queued_at BETWEEN 0 AND ? ORDER BY queued_at, id LIMIT ?"""
 HELD: Final = "SELECT record FROM tasks WHERE holder = ? ORDER BY created_at, id LIMIT ?"
 # Iterates over holders instead of tasks, as there are few workers.
 ORPHANS: Final = """
@@ -36,20 +39,23 @@ EXPORT: Final = "SELECT id, record, history FROM tasks WHERE id > ? ORDER BY id 
 VERSIONS: Final = f"SELECT id, version FROM tasks WHERE id IN ({', '.join('?' * CHUNK)})"
 
 STORED: Final = """
-    SELECT rowid, version, is_live, deadline, is_queued, holder, is_waiting
+    SELECT rowid, version, is_live, deadline, queued_at, holder, is_waiting
     FROM tasks WHERE id = ?"""
 BY_KEY: Final = "SELECT record FROM tasks WHERE owner = ? AND call_key = ?"
 INSERT: Final = """
     INSERT INTO tasks
-    (id, owner, created_at, call_key, version, is_live, deadline, is_queued, holder, is_waiting,
+    (id, owner, created_at, call_key, version, is_live, deadline, queued_at, holder, is_waiting,
     record, history)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 REWRITE: Final = """
     UPDATE tasks SET version = ?, record = ?, history = CAST(history || ? AS BLOB)
     WHERE id = ? AND version = ? AND deadline IS ? AND holder IS ?"""
+ADD_STEP: Final = "INSERT INTO steps (task_id, seq, record) VALUES (?, ?, ?)"
+STEPS: Final = "SELECT record FROM steps WHERE task_id = ? ORDER BY seq"
+DELETE_STEPS: Final = "DELETE FROM steps WHERE task_id = ?"
 MOVE: Final = """
     UPDATE tasks
-    SET is_live = ?, deadline = ?, is_queued = ?, holder = ?, is_waiting = ?, version = ?,
+    SET is_live = ?, deadline = ?, queued_at = ?, holder = ?, is_waiting = ?, version = ?,
         record = ?, history = CAST(history || ? AS BLOB)
     WHERE rowid = ?"""
 DELETE: Final = "DELETE FROM tasks WHERE rowid = ?"

@@ -18,11 +18,11 @@ from taskmachine.statemachine import ConfigurationError
 
 __all__ = ["APPLICATION_ID", "VERSION", "connect", "found", "prepare"]
 
-APPLICATION_ID: Final = int.from_bytes(b"tmac")
+APPLICATION_ID: Final = int.from_bytes(b"tmc1")
 VERSION: Final = 1
 
-_DEVELOPMENT_ID: Final = int.from_bytes(b"tskm")
-"""The application id of files that were written before version 1."""
+_DEVELOPMENT_IDS: Final = (int.from_bytes(b"tskm"), int.from_bytes(b"tmac"))
+"""The application ids of files that were written before 0.1.0."""
 
 _MAGIC: Final = b"SQLite format 3\0"
 
@@ -50,7 +50,7 @@ _MIGRATIONS: Final[Mapping[int, Iterable[str]]] = {
             version INTEGER NOT NULL,
             is_live INTEGER NOT NULL,
             deadline INTEGER,
-            is_queued INTEGER NOT NULL,
+            queued_at INTEGER,
             holder TEXT,
             is_waiting INTEGER NOT NULL,
             record BLOB NOT NULL,
@@ -61,9 +61,13 @@ _MIGRATIONS: Final[Mapping[int, Iterable[str]]] = {
         "CREATE UNIQUE INDEX tasks_key ON tasks (owner, call_key) WHERE call_key IS NOT NULL",
         "CREATE INDEX tasks_live ON tasks (deadline, id) WHERE is_live = 1",
         "CREATE INDEX tasks_ended ON tasks (deadline, id) WHERE is_live = 0",
-        "CREATE INDEX tasks_queued ON tasks (is_queued, created_at, id) WHERE is_queued = 1",
+        "CREATE INDEX tasks_queued ON tasks (queued_at, id) WHERE queued_at IS NOT NULL",
         "CREATE INDEX tasks_held ON tasks (holder, created_at, id) WHERE holder IS NOT NULL",
         "CREATE INDEX tasks_waiting ON tasks (is_waiting) WHERE is_waiting = 1",
+        """CREATE TABLE steps (
+            task_id TEXT NOT NULL, seq INTEGER NOT NULL, record BLOB NOT NULL,
+            PRIMARY KEY (task_id, seq)
+        ) WITHOUT ROWID""",
         """CREATE TABLE messages (
             task_id TEXT NOT NULL, seq INTEGER NOT NULL, message BLOB NOT NULL,
             PRIMARY KEY (task_id, seq)
@@ -178,7 +182,7 @@ def _check_ours(connection: sqlite3.Connection, path: Path) -> int:
     tables = connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone()
     if not tables and version == application == 0:
         return 0
-    if application == _DEVELOPMENT_ID:
+    if application in _DEVELOPMENT_IDS:
         raise ConfigurationError(
             f"{path} was written by a development version before 0.1.0, which is not supported:"
             " choose another file"

@@ -11,6 +11,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import closing
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -114,8 +115,11 @@ class SQLiteStore:
         after = after or _NEWEST
         return self._tasks(sql.BROWSE, after.created_at, after.task_id, limit)
 
-    async def queued(self, limit: int) -> Sequence[Task]:
-        return self._tasks(sql.QUEUED, limit)
+    async def queued(self, now: int, limit: int) -> Sequence[Task]:
+        return self._tasks(sql.QUEUED, now, limit)
+
+    async def due(self, now: int, limit: int) -> Sequence[Task]:
+        return self._tasks(sql.DUE, now, limit)
 
     async def held(self, worker: str, limit: int) -> Sequence[Task]:
         return self._tasks(sql.HELD, worker, limit)
@@ -136,7 +140,7 @@ class SQLiteStore:
 
     async def history(self, task_id: str) -> Sequence[Entry]:
         rows = self._rows(sql.HISTORY, task_id)
-        return _entries(rows[0][0]) if rows else ()
+        return _entries(rows[0][0], self._rows(sql.STEPS, task_id)) if rows else ()
 
     async def register_worker(self, worker: Worker) -> None:
         await self._writer.submit(partial(operations.register_worker, worker=worker))
@@ -240,8 +244,12 @@ class SQLiteStore:
     def _export_after(self, after: str) -> tuple[list[_Exported], str | None]:
         """Read one batch, on any thread; a single long read would let the WAL grow."""
         with translated(self._path), closing(connect(self._path)) as connection:
+            connection.execute("BEGIN")  # tasks and steps of the same instant
             rows = connection.execute(sql.EXPORT, (after, sql.CHUNK)).fetchall()
-            batch = [(read_task(record), _entries(history)) for _, record, history in rows]
+            batch = []
+            for task_id, record, history in rows:
+                steps = connection.execute(sql.STEPS, (task_id,)).fetchall()
+                batch.append((read_task(record), _entries(history, steps)))
         return batch, rows[-1][0] if len(rows) == sql.CHUNK else None
 
     def _check_open(self) -> None:
@@ -249,5 +257,6 @@ class SQLiteStore:
             raise StoreError("the store is closed")
 
 
-def _entries(history: bytes) -> Sequence[Entry]:
-    return [read_entry(line) for line in split_lines(history)]
+def _entries(history: bytes, steps: Sequence[tuple[bytes]]) -> Sequence[Entry]:
+    lines = [*split_lines(history), *(record for (record,) in steps)]
+    return sorted(map(read_entry, lines), key=attrgetter("seq"))

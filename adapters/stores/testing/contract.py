@@ -158,7 +158,7 @@ class StoreContract(WritingContract, ReadingContract, SessionContract):
             lambda: store.page("alice", None, 9),
             lambda: store.page("stranger", None, 9),
             lambda: store.browse(None, 9),
-            lambda: store.queued(9),
+            lambda: store.queued(0, 9),
             store.totals,
             lambda: store.held("w1", 9),
             lambda: store.orphans(9),

@@ -73,7 +73,7 @@ _ANYTIME: Final = ["report", "report twice", "cancel", "expire", "complete"]
 # Listed by hand, with weights that cover more: stores do not check the lifecycle.
 _MOVES: Final = {
     State.SUBMITTED: [*_ANYTIME, *["start"] * 4],
-    State.WORKING: [*_ANYTIME, "requeue", *["ask"] * 4],
+    State.WORKING: [*_ANYTIME, "record", "requeue", "sleep", *["ask"] * 4],
     State.INPUT_REQUIRED: [*_ANYTIME, "ask", "answer", "answer", "requeue"],
     State.COMPLETED: ["purge"],
     State.FAILED: ["purge"],
@@ -97,9 +97,14 @@ def _moved(task: Task, move: str, now: int, worker: str) -> tuple[Task, list[Ent
         case "complete":
             step = lifecycle.complete(task, now, Outcome.of_result(b"{}"))
         case "start":
+            now = max(now, task.due_at or 0)
             step = lifecycle.start(task, now, worker=worker, until=now + 30)
         case "requeue":
             step = lifecycle.requeue(task, now, lost=True)
+        case "sleep":
+            step = lifecycle.requeue(task, now, due_at=2 * now, until=2 * now)
+        case "record":
+            step = lifecycle.record(task, now, b"\x00result")
         case "ask":
             key = f"q{task.version}"
             step = lifecycle.ask(task, now, [Question(key, "elicitation/create", b"{}")])
@@ -225,7 +230,8 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(now=_times, worker=_workers, limit=_limits)
     def due_tasks(self, now: int, worker: str, limit: int) -> None:
-        self.both("queued", limit)
+        self.both("queued", now, limit)
+        self.both("due", now, limit)
         self.both("overdue", now, limit)
         self.both("forgettable", now, limit)
         _are_some_of(
@@ -245,7 +251,9 @@ class StoreMachine(RuleBasedStateMachine):
         for owner in _OWNERS:
             page = await self.store.page(owner, None, 100)
             assert [*page] == self.model.page(owner, None, 100)
-        assert [*await self.store.queued(100)] == self.model.queued(100)
+        for now in (20, 10**12):
+            assert [*await self.store.queued(now, 100)] == self.model.queued(now, 100)
+        assert [*await self.store.due(40, 100)] == self.model.due(40, 100)
         assert await self.store.totals() == self.model.totals()
         assert [*await self.store.overdue(100, 100)] == self.model.overdue(100, 100)
         assert [*await self.store.forgettable(100, 100)] == self.model.forgettable(100, 100)

@@ -85,9 +85,15 @@ class Model:
         waiting = [task for task in live if task.state is State.INPUT_REQUIRED]
         return Totals(len(live), len(waiting), len(self.tasks))
 
-    def queued(self, limit: int) -> Sequence[Task]:
+    def queued(self, now: int, limit: int) -> Sequence[Task]:
         queue = [task for task in self.tasks.values() if task.state is State.SUBMITTED]
-        return sorted(queue, key=age)[:limit]
+        at_once = sorted((task for task in queue if task.due_at is None), key=age)
+        return [*at_once, *self.due(now, len(queue))][:limit]
+
+    def due(self, now: int, limit: int) -> Sequence[Task]:
+        queue = [task for task in self.tasks.values() if task.state is State.SUBMITTED]
+        due = [(task.due_at, task.id, task) for task in queue if task.due_at is not None]
+        return [task for due_at, _, task in sorted(due) if due_at <= now][:limit]
 
     def held(self, worker: str) -> Sequence[Task]:
         return [task for task in self._live(is_live=True) if task.worker == worker]

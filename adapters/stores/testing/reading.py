@@ -69,15 +69,30 @@ class ReadingContract:
     @scenario
     async def test_queued_returns_only_submitted_tasks_oldest_first(self, store: Store) -> None:
         tasks = {i: await created(store, i, at=at) for i, at in (("b", 5), ("a", 5), ("c", 1))}
-        assert await ids(store.queued(9)) == ["c", "a", "b"]
-        assert await ids(store.queued(2)) == ["c", "a"]
+        assert await ids(store.queued(0, 9)) == ["c", "a", "b"]
+        assert await ids(store.queued(0, 2)) == ["c", "a"]
         await moved(store, lifecycle.report(tasks["c"], 2_000, message="still waiting"))
-        assert await ids(store.queued(9)) == ["c", "a", "b"]
+        assert await ids(store.queued(0, 9)) == ["c", "a", "b"]
         taken = await moved(store, started(tasks["a"]))
         await moved(store, lifecycle.cancel(tasks["b"], 2_000, reason="enough"))
-        assert await ids(store.queued(9)) == ["c"]
+        assert await ids(store.queued(0, 9)) == ["c"]
         await moved(store, lifecycle.requeue(taken, 2_000))
-        assert await ids(store.queued(9)) == ["c", "a"]
+        assert await ids(store.queued(0, 9)) == ["c", "a"]
+
+    @scenario
+    async def test_a_task_is_queued_when_it_is_due(self, store: Store) -> None:
+        for task_id, due_at in (("c", 5_000), ("b", 5_000), ("a", 9_000)):
+            task = await moved(store, started(await created(store, task_id, at=1_000)))
+            await moved(store, lifecycle.requeue(task, 2_000, due_at=due_at))
+        await created(store, "d", at=1_500)
+        assert await ids(store.queued(4_999, 9)) == ["d"]
+        assert await ids(store.due(4_999, 9)) == []
+        assert await ids(store.queued(5_000, 9)) == ["d", "b", "c"]
+        assert await ids(store.due(5_000, 9)) == ["b", "c"]
+        assert await ids(store.due(9_000, 2)) == ["b", "c"]
+        [first, *_] = await store.due(9_000, 9)
+        await moved(store, lifecycle.start(first, 9_000, worker="w1"))
+        assert await ids(store.due(9_000, 9)) == ["c", "a"]
 
     @scenario
     async def test_totals_count_created_and_adopted_tasks(self, store: Store) -> None:

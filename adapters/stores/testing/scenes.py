@@ -128,7 +128,7 @@ async def state_of(store: Store) -> tuple[object, ...]:
     """Return everything that can be read of one task and of all."""
     return (
         await store.browse(None, 100),
-        await store.queued(100),
+        await store.queued(10**12, 100),
         await store.totals(),
         await store.overdue(10**12, 100),
         await store.forgettable(10**12, 100),

@@ -174,7 +174,7 @@ class WritingContract:
         assert await store.create(claim.task, entries, Caps(live=1)) == claim.task
         assert await store.load("t1") == claim.task
         assert list(await store.history("t1")) == entries
-        assert list(await store.queued(9)) == []
+        assert list(await store.queued(0, 9)) == []
         assert list(await store.held(str(claim.task.worker), 9)) == [claim.task]
         assert heard == [claim.task]
         more = submit("t2")
@@ -265,6 +265,22 @@ class WritingContract:
             (MAX_REPORTS + 4, Event.REPORT),
             (MAX_REPORTS + 5, Event.COMPLETE),
         ]
+
+    @scenario
+    async def test_a_history_has_every_recorded_step(self, store: Store) -> None:
+        first, second = submit(), started(submit().task)
+        task = attrs.evolve(second.task, version=MAX_REPORTS)
+        await store.adopt(task, [first.entry, second.entry])
+        for data in (b"", b"\xff{}"):
+            task = await moved(store, lifecycle.record(task, 2_000, data))
+        task = await moved(store, lifecycle.requeue(task, 2_000, note="parked"))
+        assert task.recorded == 2
+        recorded = [(entry.seq - MAX_REPORTS, entry.data) for entry in await store.history("t1")]
+        assert recorded[2:] == [(1, b""), (2, b"\xff{}"), (3, None)]
+        assert [entries async for _, entries in store.export()] == [await store.history("t1")]
+        await deleted(store, task)
+        await created(store)
+        assert list(await store.history("t1")) == [submit().entry]
 
     # --- follow ------------------------------------------------------------------------------
 

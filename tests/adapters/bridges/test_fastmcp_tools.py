@@ -309,7 +309,7 @@ async def test_tool_settings_of_fastmcp_override_the_defaults_of_the_extension()
     place = Shop(tasks=tasks)
 
     @place.server.tool(task=TaskConfig(poll_interval=timedelta(seconds=2)))
-    @tasks.tool(timeout=9, retry=False)
+    @tasks.tool(timeout=9, repeatable=False)
     async def marked() -> str:
         return ""
 

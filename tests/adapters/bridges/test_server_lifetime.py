@@ -133,7 +133,7 @@ async def test_the_block_stops_the_tools_and_gives_back_their_tasks(
 ) -> None:
     path = tmp_path / "tasks.db"
 
-    place = sdk_shop.Shop(tasks=Tasks(f"sqlite:{path}", retry=retry))
+    place = sdk_shop.Shop(tasks=Tasks(f"sqlite:{path}", repeatable=retry))
     async with sdk_shop.over_http(place.server) as caller, place.tasks.running():
         async with place.tasks.running():  # the outer block keeps the runtime
             task_id = await caller.create("wait", {})

@@ -635,7 +635,7 @@ async def test_a_shutdown_lets_tools_end_for_five_seconds_and_gives_the_rest_bac
     async def long() -> None:
         await asyncio.sleep(100)
 
-    @tools.task(retry=False)
+    @tools.task(repeatable=False)
     async def once() -> None:
         await asyncio.sleep(100)
 
@@ -694,7 +694,7 @@ async def test_a_worker_that_no_longer_beats_loses_its_tasks_after_fifteen_secon
     async def work() -> str:
         return "done"
 
-    @tools.task(retry=False)
+    @tools.task(repeatable=False)
     async def once() -> str:
         return "done"
 

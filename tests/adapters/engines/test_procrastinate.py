@@ -153,7 +153,7 @@ async def test_a_task_enters_the_queue_with_its_ticket_or_not_at_all(
         with pytest.raises(StoreError):
             await move()
         assert len(cluster.rows("SELECT 1 FROM @tasks")) == before
-        assert cluster.rows("SELECT 1 FROM @tasks WHERE is_queued") == []
+        assert cluster.rows("SELECT 1 FROM @tasks WHERE queued_at IS NOT NULL") == []
         assert cluster.rows("SELECT 1 FROM @elsewhere") == []
 
 
@@ -220,7 +220,7 @@ async def test_tasks_without_a_ticket_get_one(
         # As of a store that was copied, or of an operator's command.
         async with cluster.machine(Tools(), LocalEngine) as other:
             task = await other.service.create("alice", call("quick"))
-        assert cluster.rows("SELECT is_queued FROM @tasks") == [(True,)]
+        assert cluster.rows("SELECT queued_at IS NOT NULL FROM @tasks") == [(True,)]
         worker = await cluster.worker(bench.tools)
         assert "done" in text(await ended(worker, task))
         await until(lambda: cluster.rows(JOBS) == [])

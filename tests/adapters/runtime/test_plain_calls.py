@@ -35,7 +35,7 @@ ADA = Reply(b'{"action":"accept","content":{"name":"Ada"}}')
 def play(tools: Tools, scene: Any, limits: Limits | None = None) -> None:
     async def main() -> None:
         runner = ToolRunner(Threads(1), lambda error: None, lambda: None)
-        await scene(PlainCalls(limits or Limits(), runner))
+        await scene(PlainCalls(limits or Limits(), runner, lambda: 0))
 
     loop = VirtualLoop(Random(0))
     try:

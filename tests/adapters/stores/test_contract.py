@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from taskmachine.adapters.stores import Caps, Conflict, Follower, Worker
+from taskmachine.adapters.stores import MAX_REPORTS, Caps, Conflict, Follower, Worker
 from taskmachine.adapters.stores.memory import MemoryStore
 from taskmachine.adapters.stores.sqlite.schema import prepare
 from taskmachine.adapters.stores.sqlite.store import SQLiteStore
@@ -98,14 +98,25 @@ class ShowsTasksOfOthers(MemoryStore):
 
 
 class QueuesWhatIsTaken(MemoryStore):
-    async def queued(self, limit: int) -> Sequence[Task]:
+    async def queued(self, now: int, limit: int) -> Sequence[Task]:
         live = [task for task in self._tasks.values() if not task.is_terminal]
         return sorted(live, key=lambda task: (task.created_at, task.id))[:limit]
 
 
 class QueuesInAnyOrder(MemoryStore):
-    async def queued(self, limit: int) -> Sequence[Task]:
-        return [*reversed(await super().queued(10**6))][:limit]
+    async def queued(self, now: int, limit: int) -> Sequence[Task]:
+        return [*reversed(await super().queued(now, 10**6))][:limit]
+
+
+class QueuesBeforeDue(MemoryStore):
+    async def queued(self, now: int, limit: int) -> Sequence[Task]:
+        return await super().queued(10**12, limit)
+
+
+class LosesSteps(MemoryStore):
+    async def commit(self, task: Task, entries: Sequence[Entry], expected: int) -> None:
+        kept = [entry for entry in entries if entry.data is None or entry.seq <= MAX_REPORTS]
+        await super().commit(task, kept, expected)
 
 
 class ExpiresTooLate(MemoryStore):

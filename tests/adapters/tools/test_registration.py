@@ -38,7 +38,7 @@ def run(tools: Tools, arguments: bytes = b"{}") -> Outcome:
     return asyncio.run(
         tool.run(
             arguments,
-            Context(nothing, Caller("alice"), lambda: None),
+            Context(nothing, Caller("alice"), lambda: None, Threads(1).run),
             Threads(1),
             lambda error: None,
         )
@@ -384,7 +384,7 @@ OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"poll_interval": -1}, "poll_interval must be from 1 ms to 7 days, got -1 s"),
     ({"support": "sometimes"}, "support must be one of required, optional, forbidden"),
     ({"priority": "urgent"}, "priority must be one of low, normal, high"),
-    ({"retry": "no"}, "retry must be True or False, got str"),
+    ({"repeatable": "no"}, "repeatable must be True or False, got str"),
     ({"title": 5}, "title must be a text, got int"),
     ({"annotations": {"readonly": True}}, "'readonly' is not known; did you mean 'readOnlyHint'?"),
     ({"annotations": {"readOnlyHint": "yes"}}, "readOnlyHint must be True or False, got 'yes'"),

@@ -11,12 +11,13 @@ import attrs
 import pytest
 
 from taskmachine.adapters.tools.content import ToolResult
-from taskmachine.adapters.tools.context import Context, Parked
+from taskmachine.adapters.tools.context import Context
 from taskmachine.adapters.tools.errors import Gone
 from taskmachine.adapters.tools.questions import Request, form, url
 from taskmachine.adapters.tools.registry import CallError, Threads, ToolError, Tools
 from taskmachine.adapters.tools.sampling import sampling
 from taskmachine.adapters.tools.sync_context import SyncContext
+from taskmachine.adapters.tools.work import Parked
 from taskmachine.protocol.caller import Caller
 from taskmachine.statemachine import (
     Cause,
@@ -33,6 +34,8 @@ class Notes:
     """The work behind a context, written down."""
 
     task_id = "t-1"
+    failures = 0
+    last_error: str | None = None
 
     def __init__(self, answers: Mapping[str, Reply] | None = None) -> None:
         self.reports: list[tuple[Progress | None, str | None]] = []
@@ -50,13 +53,25 @@ class Notes:
             raise Parked(questions)
         return self.answers
 
+    async def recorded(self) -> Sequence[bytes]:
+        return []
+
+    async def record(self, data: bytes) -> None:
+        raise NotImplementedError
+
+    def now(self) -> int:
+        return 0
+
+    async def sleep(self, until: int) -> None:
+        raise Parked(due_at=until)
+
 
 def outcome_of(
     function: Any, arguments: bytes = b"{}", notes: Notes | None = None, **options: Any
 ) -> Outcome:
     tools = Tools()
     tools.task("it", **options)(function)
-    context = Context(notes or Notes(), Caller("alice"), lambda: None)
+    context = Context(notes or Notes(), Caller("alice"), lambda: None, Threads(4).run)
     return asyncio.run(tools["it"].run(arguments, context, Threads(4), lambda error: None))
 
 

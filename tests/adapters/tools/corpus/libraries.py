@@ -46,7 +46,8 @@ async def _taskmachine(function: Callable[..., Any], case: Case) -> Shown:
     definition = tool.offered.definition
 
     async def call(arguments: Mapping[str, Any]) -> Any:
-        context: Any = Context(_NoWork(), Caller("alice"), lambda: None)  # type: ignore[arg-type]
+        work: Any = _NoWork()
+        context: Any = Context(work, Caller("alice"), lambda: None, Threads(1).run)
         outcome = await tool.run(encode_json(arguments), context, Threads(1), lambda error: None)
         if outcome.result is None:
             return "failed"

@@ -1,7 +1,8 @@
 """Tasks that start later, and tasks that began under another version of their tool."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import attrs
 import pytest
@@ -13,12 +14,17 @@ from taskmachine.adapters.tools.registry import Tools
 from taskmachine.protocol.errors import InvalidParams
 from taskmachine.protocol.operations import Answer, Create
 from taskmachine.statemachine import ConfigurationError, Reply, State, Task
-from tests.adapters.engines.test_local import started
+from tests.adapters.engines.test_local import run_virtually, started
 from tests.adapters.memory_service import HOUR, call
 
 QUESTION = form("Name?", {"type": "object", "properties": {"name": {"type": "string"}}})
 ADA = {"name": Reply(b'{"action":"accept","content":{"name":"Ada"}}')}
 PARKED = 50
+
+
+@pytest.fixture(autouse=True)
+def runner() -> Callable[[Coroutine[Any, Any, None]], None]:
+    return run_virtually
 
 
 async def test_a_task_starts_within_a_second_of_the_time_that_its_caller_chose() -> None:

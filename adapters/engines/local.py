@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
-from taskmachine.adapters.engines.fair_queue import FairQueue
+from taskmachine.adapters.engines.fair_queue import FairQueue, priority_of
 from taskmachine.adapters.engines.worker import MOST_QUEUED, POLL_S, TaskWorker
 from taskmachine.adapters.runtime.claims import Claim
 from taskmachine.adapters.runtime.engine import PeriodicJob
@@ -17,7 +17,6 @@ from taskmachine.adapters.runtime.service import Reservation, TaskService
 from taskmachine.adapters.runtime.tool_runs import ToolRunner
 from taskmachine.adapters.stores import StoreError, Worker
 from taskmachine.adapters.tools.registry import Tool
-from taskmachine.protocol.jsonvalue import decode_json
 from taskmachine.statemachine import Task
 
 __all__ = ["LocalEngine"]
@@ -51,10 +50,12 @@ class LocalEngine:
         return {"worker heartbeat": self._worker.beat, "queue poll": self.poll}
 
     def reserve(self, task: Task) -> Reservation | None:
-        """Let the worker claim a new task immediately if it is free and no task is queued."""
-        is_ours = task.call.name in self._tools
-        if is_ours and not self._queue.waiting and self._worker.has_room:
-            return self._worker.reserve(task.id)
+        """Let the worker claim a new task immediately if it has room for its owner.
+
+        Then every queued task is of an owner without room: the others have been started.
+        """
+        if task.call.name in self._tools and self._worker.has_room_for(task.owner):
+            return self._worker.reserve(task)
         return None
 
     def dispatch(self, task: Task) -> None:
@@ -62,7 +63,7 @@ class LocalEngine:
         tool = self._tools.get(task.call.name or "")
         if tool is None:
             return
-        self._queue.push(task.id, task.owner, _priority(task, tool))
+        self._queue.push(task.id, task.owner, priority_of(task, tool))
         self._run_queued()
 
     async def poll(self) -> float:
@@ -77,9 +78,9 @@ class LocalEngine:
         await self._worker.shutdown(grace_s)
 
     def _run_queued(self) -> None:
-        while self._queue.waiting and self._worker.has_room:
-            task_id = self._queue.pop()
-            self._worker.begin(task_id, partial(self._claim, task_id))
+        while self._worker.has_room and (found := self._queue.pop(self._worker.has_room_for)):
+            task_id, owner = found
+            self._worker.begin(task_id, owner, partial(self._claim, task_id))
 
     async def _claim(self, task_id: str) -> Claim | None:
         try:
@@ -87,11 +88,3 @@ class LocalEngine:
         except StoreError as error:  # `poll` finds the task, whether it was claimed or not
             log.warning("task %s could not be claimed: %s", task_id, error)
             return None
-
-
-def _priority(task: Task, tool: Tool) -> str:
-    """Return the priority that the creator requested, or else that of the tool."""
-    if task.metadata == b"{}":  # fast path
-        return tool.priority
-    priority = decode_json(task.metadata).get("priority")
-    return priority if priority in ("low", "normal", "high") else tool.priority

@@ -6,7 +6,7 @@ Workers also write tickets, for tasks that they release.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Final
 
@@ -68,7 +68,8 @@ class WorkerEngine(ReplicaEngine):
         self._tools = tools
         self._queues = [queue_of(name) for name in tools]
         self._room = asyncio.Event()
-        self._worker = TaskWorker(service, tools, runner, new_worker, self._room.set)
+        self._worker = TaskWorker(service, tools, runner, new_worker, self._make_room)
+        self._skipped: Collection[str] = ()
         self._unknown: set[str] = set()
         self._without_ticket: set[str] = set()
 
@@ -101,12 +102,18 @@ class WorkerEngine(ReplicaEngine):
             while not self._worker.has_room:
                 self._room.clear()
                 await self._room.wait()
-            ticket = await self._tickets.fetch(self._queues)
+            self._skipped = self._worker.owners_without_room
+            ticket = await self._tickets.fetch(self._queues, self._skipped)
             if ticket is None:
                 await self._tickets.wait(FETCH_S)
             else:
-                task_id, number = ticket
-                self._worker.begin(task_id, partial(self._claim, task_id, number))
+                task_id, owner, number = ticket
+                self._worker.begin(task_id, owner, partial(self._claim, task_id, number))
+
+    def _make_room(self) -> None:
+        self._room.set()
+        if self._skipped:
+            self._tickets.hint()
 
     async def _claim(self, task_id: str, number: int) -> Claim | None:
         # Retried without limit: no other worker recovers a ticket of a live worker.

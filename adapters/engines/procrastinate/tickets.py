@@ -163,12 +163,14 @@ class Tickets:
             if self._worker_id is None:
                 self._worker_id = await self._jobs.register_worker()
             try:
-                is_new_round = not self._last_owner
-                found = await self._fetch(queues, skipped)
-                return found if found or is_new_round else await self._fetch(queues, skipped)
+                for start in dict.fromkeys((self._last_owner, "")):  # then from the beginning
+                    if found := await self._fetch(queues, skipped, start):
+                        self._last_owner = found[1]
+                        return found
             except ConnectorException:
                 self._worker_id = None  # it may have been pruned: register again
                 raise
+        return None
 
     def finish(self, number: int) -> None:
         """Mark a ticket as finished; it is deleted soon, together with others."""
@@ -223,21 +225,22 @@ class Tickets:
     # --- internals ---------------------------------------------------------------------------
 
     async def _fetch(
-        self, queues: Collection[str], skipped: Collection[str]
+        self, queues: Collection[str], skipped: Collection[str], last: str
     ) -> tuple[str, str, int] | None:
-        while True:  # with each step to a later owner, or to the end of the round
+        while True:
             rows = await self._app.connector.execute_query_all_async(
                 _FETCH,
                 queues=[*queues],
                 skipped=[*skipped],
-                last=self._last_owner,
+                last=last,
                 worker=self._worker_id,
             )
-            self._last_owner = rows[0]["owner"] if rows else ""
             if not rows:
                 return None
-            if rows[0]["id"] is not None:
-                return rows[0]["task_id"], rows[0]["owner"], rows[0]["id"]
+            [found] = rows
+            if found["id"] is not None:
+                return found["task_id"], found["owner"], found["id"]
+            last = found["owner"]
 
     async def _delete_finished(self) -> None:
         finished = [*self._finished]

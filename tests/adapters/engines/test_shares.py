@@ -101,24 +101,24 @@ async def test_a_call_waits_for_one_tool_of_each_owner_that_floods(place: Runtim
 @given(
     places=st.integers(1, 12),
     moves=st.lists(
-        st.tuples(st.just("create"), st.sampled_from("abcd"))
-        | st.tuples(st.just("end"), st.integers(0, 11)),
-        max_size=60,
+        st.tuples(st.sampled_from("abc"), st.integers(1, 12))  # an owner makes so many calls
+        | st.tuples(st.none(), st.integers(0, 11)),  # one of the running tools ends
+        max_size=40,
     ),
 )
 def test_shares_are_kept_no_place_is_wasted_and_every_tool_starts(
-    places: int, moves: list[tuple[str, str | int]]
+    places: int, moves: list[tuple[str | None, int]]
 ) -> None:
     crowd = Crowd(places)
     config = RuntimeConfig(limits=Limits(concurrency=places), world=Surroundings(clock=Clock()))
 
     async def main() -> None:
         async with open_runtime("memory:", crowd.tools, config) as runtime:
-            for _, what in moves:
-                if isinstance(what, str):
-                    await crowd.create(runtime, what)
+            for who, number in moves:
+                if who is not None:
+                    await crowd.flood(runtime, who, number)
                 elif crowd.running:
-                    crowd.end(what % len(crowd.running))
+                    crowd.end(number % len(crowd.running))
                 await asyncio.sleep(0.1)
                 assert len(crowd.running) <= places
                 assert crowd.is_settled(), (crowd.held, crowd.waiting)

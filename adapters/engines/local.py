@@ -18,7 +18,7 @@ from taskmachine.adapters.runtime.tool_runs import ToolRunner
 from taskmachine.adapters.stores import StoreError, Worker
 from taskmachine.adapters.tools.registry import Tool
 from taskmachine.protocol.jsonvalue import decode_json
-from taskmachine.statemachine import Task
+from taskmachine.statemachine import NotDue, Task
 
 __all__ = ["LocalEngine"]
 
@@ -100,6 +100,8 @@ class LocalEngine:
     async def _claim(self, task_id: str) -> Claim | None:
         try:
             return await self._worker.claim(task_id)
+        except NotDue:  # the clock was set back; `wake` finds the task
+            return None
         except StoreError as error:  # `poll` finds the task, whether it was claimed or not
             log.warning("task %s could not be claimed: %s", task_id, error)
             return None

@@ -116,7 +116,7 @@ class TaskWorker:
         return reservation
 
     def claim(self, task_id: str) -> Awaitable[Claim | None]:
-        """Claim a task; return None if it is no longer queued."""
+        """Claim a task; return None if it is no longer queued, `NotDue` before its time."""
         return claim(self._service, task_id, self._worker.id)
 
     async def register(self) -> None:

@@ -20,7 +20,6 @@ from taskmachine.statemachine import (
     Cause,
     IllegalTransition,
     LimitExceeded,
-    NotDue,
     NotFound,
     Outcome,
     Progress,
@@ -40,10 +39,13 @@ MAX_LOSSES: Final = 3
 
 
 async def claim(service: TaskService, task_id: str, worker: str) -> "Claim | None":
-    """Claim a queued task for a worker; return None if it is no longer queued."""
+    """Claim a queued task for a worker; return None if it is no longer queued.
+
+    `NotDue` before its time.
+    """
     try:
         task, _ = await service.move(task_id, lambda task, now: (service.start(task, now, worker),))
-    except (IllegalTransition, NotDue, NotFound):
+    except (IllegalTransition, NotFound):
         return None
     return Claim(service, task)
 

@@ -328,7 +328,7 @@ BROKEN: Final[list[tuple[Callable[[Evidence], None], str]]] = [
     (a_paused_worker_writes, "a_claim_is_used_by_one_run"),
     (a_paused_worker_is_faster, "a_claim_is_used_by_one_run"),
     (a_paused_worker_ends_it, "a_claim_is_used_by_one_run"),
-    (a_key_asks_two_things, "a_question_key_names_one_request_for_life"),
+    (a_key_asks_two_things, "a_key_names_one_request_for_life"),
     (a_process_failed, "there_are_no_complaints"),
 ]
 

@@ -20,7 +20,7 @@ from taskmachine.adapters.runtime.waiting import retry_store_errors
 from taskmachine.adapters.stores import Worker
 from taskmachine.adapters.stores.postgresql.store import PostgreSQLStore
 from taskmachine.adapters.tools.registry import Tool
-from taskmachine.statemachine import ConfigurationError
+from taskmachine.statemachine import ConfigurationError, NotDue
 
 __all__ = ["ReplicaEngine", "WorkerEngine"]
 
@@ -111,7 +111,11 @@ class WorkerEngine(ReplicaEngine):
 
     async def _claim(self, task_id: str, number: int) -> Claim | None:
         # Retried without limit: no other worker recovers a ticket of a live worker.
-        held = await retry_store_errors(lambda: self._worker.claim(task_id))
+        try:
+            held = await retry_store_errors(lambda: self._worker.claim(task_id))
+        except NotDue:  # the clock of this machine is behind that of the database
+            await retry_store_errors(lambda: self._tickets.put_back(number, FETCH_S))
+            return None
         self._tickets.finish(number)
         return held
 

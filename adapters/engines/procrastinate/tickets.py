@@ -145,6 +145,18 @@ class Tickets:
         self._finished.append(number)
         self._has_finished.set()
 
+    async def put_back(self, number: int, seconds: float) -> None:
+        """Let any worker fetch a ticket again, this much later."""
+        async with self._translated():
+            await self._app.connector.execute_query_async(
+                "UPDATE procrastinate_jobs SET status = 'todo', worker_id = NULL,"
+                " scheduled_at = now() + make_interval(secs => %(seconds)s)"
+                # Durable: the ticket of a live worker would be fetched by no other one.
+                " WHERE id = %(number)s AND set_config('synchronous_commit', 'on', true) = 'on'",
+                number=number,
+                seconds=seconds,
+            )
+
     async def delete_finished(self) -> None:
         """Wait for finished tickets and delete them."""
         await self._has_finished.wait()

@@ -1,20 +1,25 @@
 """Checks of the evidence: pure functions that yield a sentence for each violation."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
+from typing import Any
 
 from taskmachine.protocol.jsonvalue import decode_json
-from taskmachine.statemachine import Cause, Event, Task
+from taskmachine.statemachine import Cause, Entry, Event, Task
 from taskmachine.statemachine.invariants import (
     RUNTIME,
     Asked,
     Created,
+    Deferred,
     Missed,
+    Recorded,
     Saw,
+    StepRan,
     violations,
 )
 from taskmachine.statemachine.invariants import Event as Observed
-from tests.crashes.evidence import Evidence, Observation
+from tests.crashes.evidence import Evidence, Observation, Stepped
 from tests.oracle import LIFECYCLES
 
 __all__ = ["CHECKS", "verdict"]
@@ -44,9 +49,28 @@ def the_ten_invariants_hold(evidence: Evidence) -> Iterator[str]:
             Asked(seen.until, seen.task_id, key, request)
             for key, (request, _) in seen.questions.items()
         ]
-    history += [entry for entries in evidence.entries.values() for entry in entries]
+    for entries in evidence.entries.values():
+        history += _with_due_times(entries)
+    steps = sorted([*evidence.stepped, *evidence.kept], key=lambda step: step.at)
+    history += [
+        StepRan(step.at, step.task_id, step.key)
+        if isinstance(step, Stepped)
+        else Recorded(step.at, step.task_id, step.key, step.result)
+        for step in steps
+    ]
     for violation in violations(history, LIFECYCLES):
         yield f"{violation.invariant}: {violation.subject} {violation.why}"
+
+
+def _with_due_times(entries: Sequence[Entry]) -> Iterator[Observed]:
+    """Insert when a sleep ends, as its record says, after the line that released the task."""
+    until: int | None = None
+    for entry in entries:
+        yield entry
+        if entry.data is not None and (record := decode_json(entry.data))["kind"] == "sleep":
+            until = record["result"]
+        elif entry.event is Event.REQUEUE and entry.note == "parked" and until is not None:
+            yield Deferred(entry.at, entry.task_id, until)
 
 
 def versions_never_go_back(evidence: Evidence) -> Iterator[str]:
@@ -99,8 +123,8 @@ def a_result_is_that_of_the_call(evidence: Evidence) -> Iterator[str]:
         if task.outcome is not None and task.outcome.cause is Cause.RESULT:
             assert task.outcome.result is not None
             shown = decode_json(task.outcome.result)["content"][0]["text"]
-            if shown != _expected(task):
-                yield f"{task.id} returned {shown!r} instead of {_expected(task)!r}"
+            if shown != (expected := _expected(task, evidence)):
+                yield f"{task.id} returned {shown!r} instead of {expected!r}"
 
 
 def nothing_is_stuck(evidence: Evidence) -> Iterator[str]:
@@ -124,6 +148,23 @@ def unrepeatable_tasks_run_once(evidence: Evidence) -> Iterator[str]:
         starts = sum(entry.event is Event.START for entry in evidence.entries[task.id])
         if not task.is_repeatable and max(starts, evidence.ran[task.id]) > 1:
             yield f"{task.id} ran {max(starts, evidence.ran[task.id])} times"
+
+
+def a_recorded_step_is_kept(evidence: Evidence) -> Iterator[str]:
+    """With the result that its tool got, which is that of the last call of its function."""
+    results = {(step.task_id, step.key): step.result for step in evidence.stepped}
+    for kept in evidence.kept:
+        stored = _records(evidence, kept.task_id).get(kept.key)
+        if not stored == kept.result == results.get((kept.task_id, kept.key)):
+            yield f"{kept.task_id} has {stored} and not {kept.result} for the step '{kept.key}'"
+
+
+def a_run_calls_a_step_once(evidence: Evidence) -> Iterator[str]:
+    calls = Counter((step.task_id, step.key) for step in evidence.stepped)
+    for (task_id, key), times in calls.items():
+        starts = [entry for entry in evidence.entries[task_id] if entry.event is Event.START]
+        if times > len(starts):
+            yield f"{task_id} ran {len(starts)} times and called the step '{key}' {times} times"
 
 
 def a_key_names_one_task(evidence: Evidence) -> Iterator[str]:
@@ -152,6 +193,8 @@ CHECKS = (
     nothing_is_stuck,
     retries_are_bounded,
     unrepeatable_tasks_run_once,
+    a_recorded_step_is_kept,
+    a_run_calls_a_step_once,
     a_key_names_one_task,
     a_history_only_grows,
     there_are_no_complaints,
@@ -162,8 +205,17 @@ def _by_version(evidence: Evidence) -> list[Observation]:
     return sorted(evidence.observations, key=lambda seen: (seen.task_id, seen.version))
 
 
-def _expected(task: Task) -> str:
-    answers = [
+def _records(evidence: Evidence, task_id: str) -> dict[str, Any]:
+    """Return what the steps of a task have recorded, by key."""
+    data = [entry.data for entry in evidence.entries.get(task_id, ()) if entry.data is not None]
+    records = [record for record in map(decode_json, data) if record["kind"] == "step"]
+    return {record["key"]: record["result"] for record in records}
+
+
+def _expected(task: Task, evidence: Evidence) -> str:
+    records = _records(evidence, task.id)
+    answers = [records[key] for key in sorted(records)]
+    answers += [
         decode_json(question.answer.body)["content"]["said"]
         for question in task.questions
         if question.answer is not None

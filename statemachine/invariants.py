@@ -101,21 +101,23 @@ class Deferred:
 
 @attrs.frozen
 class StepRan:
-    """The function of a step was called."""
+    """A run of a tool called the function of a step."""
 
     at: int
     task_id: str
     key: str
+    run: Hashable
 
 
 @attrs.frozen
 class Recorded:
-    """A tool received the acknowledgement that a step or a sleep is recorded."""
+    """That run received the acknowledgement that the step is recorded."""
 
     at: int
     task_id: str
     key: str
-    request: Hashable
+    run: Hashable
+    request: Hashable = None
 
 
 @attrs.frozen
@@ -276,7 +278,7 @@ def no_caller_sees_a_foreign_task(history: History, _: Lifecycles) -> Found:
 
 
 def a_key_names_one_request_for_life(history: History, _: Lifecycles) -> Found:
-    """Each key of a task belongs to one question only, or to one step or sleep."""
+    """Each key of a task belongs to one question only, or to one step."""
     requests: dict[tuple[type, str, str], Hashable] = {}
     for event in history:
         if isinstance(event, Asked | Recorded):
@@ -286,14 +288,20 @@ def a_key_names_one_request_for_life(history: History, _: Lifecycles) -> Found:
 
 
 def a_recorded_step_is_run_to_an_acknowledged_end_once(history: History, _: Lifecycles) -> Found:
-    """Once the tool knows that a step is recorded, no later run calls its function."""
-    recorded: set[tuple[str, str]] = set()
+    """Only a run that has lost its task calls a recorded step again, and it records nothing."""
+    recorded_by: dict[tuple[str, str], Hashable] = {}
+    lost: dict[tuple[str, Hashable], str] = {}
     for event in history:
         match event:
-            case Recorded(task_id=task_id, key=key):
-                recorded.add((task_id, key))
-            case StepRan(task_id=task_id, key=key) if (task_id, key) in recorded:
-                yield task_id, f"called the function of the recorded step '{key}' again"
+            case StepRan(task_id=task_id, key=key, run=run) if (task_id, key) in recorded_by:
+                if recorded_by[task_id, key] == run:
+                    yield task_id, f"called the function of the step '{key}' twice in one run"
+                lost[task_id, run] = key
+            case Recorded(task_id=task_id, key=key, run=run):
+                recorded_by.setdefault((task_id, key), run)
+                if (task_id, run) in lost:
+                    again = lost[task_id, run]
+                    yield task_id, f"called the recorded step '{again}' again and recorded '{key}'"
             case _:
                 pass
 

@@ -74,20 +74,22 @@ class Ran(Line, frozen=True):
 
 
 class Stepped(Line, frozen=True):
-    """The function of a step was called; in a file that it syncs before it returns."""
+    """A run called the function of a step, which syncs this line to a file."""
 
     at: int
     task_id: str
     key: str
+    run: str
     result: str
 
 
 class Kept(Line, frozen=True):
-    """A tool has the acknowledgement that a step is recorded."""
+    """A run got the result of a step, which is recorded."""
 
     at: int
     task_id: str
     key: str
+    run: str
     result: str
 
 

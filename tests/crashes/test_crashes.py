@@ -21,7 +21,7 @@ import pytest
 from taskmachine.adapters.stores.sqlite.schema import connect, prepare
 from taskmachine.statemachine import Entry, Event, State
 from tests.crashes.campaign import Figures, campaign
-from tests.crashes.evidence import Answered, Evidence, Observation, Stepped
+from tests.crashes.evidence import Answered, Evidence, Kept, Observation, Stepped
 from tests.crashes.verdict import CHECKS, verdict
 from tests.crashes.victim import Order
 from tests.oracle import REPOSITORY
@@ -138,7 +138,9 @@ def repeat(evidence: Evidence) -> None:
 
 def run_a_recorded_step(evidence: Evidence) -> None:
     kept = evidence.kept[0]
-    evidence.stepped.append(Stepped(kept.at + 1, kept.task_id, kept.key, kept.result))
+    place = (kept.task_id, kept.key, "another run", kept.result)
+    evidence.stepped.append(Stepped(kept.at + 1, *place))
+    evidence.kept.append(Kept(kept.at + 2, *place))
 
 
 def wake_too_early(evidence: Evidence) -> None:
@@ -195,6 +197,7 @@ BROKEN: list[tuple[str, Callable[[Evidence], None]]] = [
     ("nothing_is_stuck", hold_a_task),
     ("retries_are_bounded", cost_workers),
     ("unrepeatable_tasks_run_once", repeat),
+    ("a_recorded_step_is_not_called_again", run_a_recorded_step),
     ("a_recorded_step_is_kept", lose_a_step),
     ("a_run_calls_a_step_once", call_a_step_too_often),
     ("a_key_names_one_task", use_a_key_twice),

@@ -19,7 +19,7 @@ from taskmachine.statemachine.invariants import (
     violations,
 )
 from taskmachine.statemachine.invariants import Event as Observed
-from tests.crashes.evidence import Evidence, Observation, Stepped
+from tests.crashes.evidence import Evidence, Kept, Observation, Stepped
 from tests.oracle import LIFECYCLES
 
 __all__ = ["CHECKS", "verdict"]
@@ -51,13 +51,13 @@ def the_ten_invariants_hold(evidence: Evidence) -> Iterator[str]:
         ]
     for entries in evidence.entries.values():
         history += _with_due_times(entries)
-    steps = sorted([*evidence.stepped, *evidence.kept], key=lambda step: step.at)
-    history += [
-        StepRan(step.at, step.task_id, step.key)
-        if isinstance(step, Stepped)
-        else Recorded(step.at, step.task_id, step.key, step.result)
-        for step in steps
-    ]
+    called = {(step.task_id, step.key, step.run) for step in evidence.stepped}
+    for step in _steps(evidence):
+        place = (step.at, step.task_id, step.key, step.run)
+        if isinstance(step, Stepped):
+            history.append(StepRan(*place))
+        elif place[1:] in called:
+            history.append(Recorded(*place, step.result))
     for violation in violations(history, LIFECYCLES):
         yield f"{violation.invariant}: {violation.subject} {violation.why}"
 
@@ -150,6 +150,20 @@ def unrepeatable_tasks_run_once(evidence: Evidence) -> Iterator[str]:
             yield f"{task.id} ran {max(starts, evidence.ran[task.id])} times"
 
 
+def _steps(evidence: Evidence) -> list[Stepped | Kept]:
+    return sorted([*evidence.stepped, *evidence.kept], key=lambda step: step.at)
+
+
+def a_recorded_step_is_not_called_again(evidence: Evidence) -> Iterator[str]:
+    """By no run at all: no worker of a campaign is paused for as long as a lease."""
+    kept = set()
+    for step in _steps(evidence):
+        if isinstance(step, Kept):
+            kept.add((step.task_id, step.key))
+        elif (step.task_id, step.key) in kept:
+            yield f"{step.task_id} called the recorded step '{step.key}' again"
+
+
 def a_recorded_step_is_kept(evidence: Evidence) -> Iterator[str]:
     """With the result that its tool got, which is that of the last call of its function."""
     results = {(step.task_id, step.key): step.result for step in evidence.stepped}
@@ -193,6 +207,7 @@ CHECKS = (
     nothing_is_stuck,
     retries_are_bounded,
     unrepeatable_tasks_run_once,
+    a_recorded_step_is_not_called_again,
     a_recorded_step_is_kept,
     a_run_calls_a_step_once,
     a_key_names_one_task,

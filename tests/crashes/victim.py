@@ -11,6 +11,7 @@ import secrets
 import sys
 import time
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any, Final, Literal
 
 import attrs
@@ -122,25 +123,26 @@ async def once(n: int, ctx: Context) -> str:
 @tools.task(retries=1)
 async def recording(n: int, ctx: Context) -> str:
     """Record steps around a sleep; now and then the first attempt fails half way."""
-    assert ctx.task_id is not None
-    results = [await recorded(ctx, str(number)) for number in range(2)]
+    run = secrets.token_hex(4)
+    results = [await recorded(ctx, run, str(number)) for number in range(2)]
     if ctx.attempt == 1 and n % 3 == 0:
         raise Retry(after=n % 10 / 100)
     await ctx.sleep("nap", n % 30 / 100)
-    results += await ctx.gather(*(recorded(ctx, f"after {number}") for number in range(2)))
+    results += await ctx.gather(*(recorded(ctx, run, f"after {number}") for number in range(2)))
     return " ".join(["recording", str(n), *results])
 
 
-async def recorded(ctx: Context, key: str) -> str:
-    result = await ctx.step(key, append, str(ctx.task_id), key)
-    send(Kept(time.monotonic_ns(), str(ctx.task_id), key, result))
+async def recorded(ctx: Context, run: str, key: str) -> str:
+    assert ctx.task_id is not None
+    result = await ctx.step(key, partial(append, ctx.task_id, key, run))
+    send(Kept(time.monotonic_ns(), ctx.task_id, key, run, result))
     return result
 
 
-async def append(task_id: str, key: str) -> str:
-    """Append a line to the file of steps, and let a kill come before it is recorded."""
+async def append(task_id: str, key: str, run: str) -> str:
+    """Append a line to the file of steps, and leave time for a kill before it is recorded."""
     result = secrets.token_hex(4)
-    line = msgspec.json.encode(Stepped(time.monotonic_ns(), task_id, key, result))
+    line = msgspec.json.encode(Stepped(time.monotonic_ns(), task_id, key, run, result))
     file = os.open(os.environ["STEPS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
         os.write(file, line + b"\n")

@@ -56,11 +56,13 @@ GOOD: list[Happened] = [
     saw("input_required"),
     Asked(0, "t", "name", "who?"),
     Asked(0, "t", "name", "who?"),
-    StepRan(0, "t", "fetch"),
-    StepRan(0, "t", "fetch"),  # the worker was lost before the step was recorded
-    Recorded(0, "t", "fetch", "url"),
-    Recorded(0, "t", "name", "the key of a question, too"),
-    StepRan(0, "u", "fetch"),
+    StepRan(0, "t", "fetch", 1),  # its worker was lost before the step was recorded
+    StepRan(0, "t", "fetch", 2),
+    Recorded(0, "t", "fetch", 2, "url"),
+    Recorded(0, "t", "name", 2, "the key of a question, too"),
+    StepRan(0, "t", "fetch", 1),  # it was only paused; nothing that it does is recorded
+    StepRan(0, "u", "fetch", 2),
+    Recorded(0, "u", "fetch", 2, "url"),
     move(4, "requeue", "working", "submitted"),
     Deferred(4, "t", 5),
     move(5, "start", "submitted", "working"),
@@ -118,11 +120,27 @@ BROKEN: list[tuple[str, list[Happened]]] = [
     ),
     (
         "a_key_names_one_request_for_life",
-        [Recorded(0, "t", "fetch", "a url"), Recorded(0, "t", "fetch", "another")],
+        [Recorded(0, "t", "fetch", 1, "a url"), Recorded(0, "t", "fetch", 2, "another")],
     ),
     (
         "a_recorded_step_is_run_to_an_acknowledged_end_once",
-        [StepRan(0, "t", "fetch"), Recorded(0, "t", "fetch", "url"), StepRan(0, "t", "fetch")],
+        [Recorded(0, "t", "fetch", 1), StepRan(0, "t", "fetch", 1)],
+    ),
+    (
+        "a_recorded_step_is_run_to_an_acknowledged_end_once",
+        [
+            Recorded(0, "t", "fetch", 1),
+            StepRan(0, "t", "fetch", 2),
+            Recorded(0, "t", "fetch", 2),
+        ],
+    ),
+    (
+        "a_recorded_step_is_run_to_an_acknowledged_end_once",
+        [
+            Recorded(0, "t", "fetch", 1),
+            StepRan(0, "t", "fetch", 2),
+            Recorded(0, "t", "store", 2),
+        ],
     ),
     (
         "no_task_starts_before_it_is_due",

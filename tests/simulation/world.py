@@ -57,7 +57,7 @@ class World:
         self.faults = Faults(generator("faults"))
         self.clock = Clock(self.loop.time)
         self.disk = Disk(self.clock, self.loop.time, self.faults.counts)
-        self.tool_log = ToolLog(kill_here(self.loop))
+        self.tool_log = ToolLog(kill_here(self.loop), self.disk.history)
         self.acknowledged: dict[str, Task] = {}
         self.keys: dict[tuple[str, str], str] = {}
         self.escaped: list[str] = []

@@ -288,7 +288,7 @@ def a_key_names_one_request_for_life(history: History, _: Lifecycles) -> Found:
 
 
 def a_recorded_step_is_run_to_an_acknowledged_end_once(history: History, _: Lifecycles) -> Found:
-    """Only a run that has lost its task calls a recorded step again, and it records nothing."""
+    """One run records a step; only one that has lost the task calls it again, to no effect."""
     recorded_by: dict[tuple[str, str], Hashable] = {}
     lost: dict[tuple[str, Hashable], str] = {}
     for event in history:
@@ -298,8 +298,9 @@ def a_recorded_step_is_run_to_an_acknowledged_end_once(history: History, _: Life
                     yield task_id, f"called the function of the step '{key}' twice in one run"
                 lost[task_id, run] = key
             case Recorded(task_id=task_id, key=key, run=run):
-                recorded_by.setdefault((task_id, key), run)
-                if (task_id, run) in lost:
+                if recorded_by.setdefault((task_id, key), run) != run:
+                    yield task_id, f"recorded the step '{key}' in two runs"
+                elif (task_id, run) in lost:
                     again = lost[task_id, run]
                     yield task_id, f"called the recorded step '{again}' again and recorded '{key}'"
             case _:

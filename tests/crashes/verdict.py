@@ -1,17 +1,15 @@
 """Checks of the evidence: pure functions that yield a sentence for each violation."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import groupby, pairwise
-from typing import Any
 
 from taskmachine.protocol.jsonvalue import decode_json
-from taskmachine.statemachine import Cause, Entry, Event, Task
+from taskmachine.statemachine import Cause, Event, Task
 from taskmachine.statemachine.invariants import (
     RUNTIME,
     Asked,
     Created,
-    Deferred,
     Missed,
     Recorded,
     Saw,
@@ -21,6 +19,7 @@ from taskmachine.statemachine.invariants import (
 from taskmachine.statemachine.invariants import Event as Observed
 from tests.crashes.evidence import Evidence, Kept, Observation, Stepped
 from tests.oracle import LIFECYCLES
+from tests.recorded_steps import results_of, with_due_times
 
 __all__ = ["CHECKS", "verdict"]
 
@@ -50,7 +49,7 @@ def the_ten_invariants_hold(evidence: Evidence) -> Iterator[str]:
             for key, (request, _) in seen.questions.items()
         ]
     for entries in evidence.entries.values():
-        history += _with_due_times(entries)
+        history += with_due_times(entries)
     called = {(step.task_id, step.key, step.run) for step in evidence.stepped}
     for step in _steps(evidence):
         place = (step.at, step.task_id, step.key, step.run)
@@ -60,17 +59,6 @@ def the_ten_invariants_hold(evidence: Evidence) -> Iterator[str]:
             history.append(Recorded(*place, step.result))
     for violation in violations(history, LIFECYCLES):
         yield f"{violation.invariant}: {violation.subject} {violation.why}"
-
-
-def _with_due_times(entries: Sequence[Entry]) -> Iterator[Observed]:
-    """Insert when a sleep ends, as its record says, after the line that released the task."""
-    until: int | None = None
-    for entry in entries:
-        yield entry
-        if entry.data is not None and (record := decode_json(entry.data))["kind"] == "sleep":
-            until = record["result"]
-        elif entry.event is Event.REQUEUE and entry.note == "parked" and until is not None:
-            yield Deferred(entry.at, entry.task_id, until)
 
 
 def versions_never_go_back(evidence: Evidence) -> Iterator[str]:
@@ -168,7 +156,7 @@ def a_recorded_step_is_kept(evidence: Evidence) -> Iterator[str]:
     """With the result that its tool got, which is that of the last call of its function."""
     results = {(step.task_id, step.key): step.result for step in evidence.stepped}
     for kept in evidence.kept:
-        stored = _records(evidence, kept.task_id).get(kept.key)
+        stored = results_of(evidence.entries.get(kept.task_id, ())).get(kept.key)
         if not stored == kept.result == results.get((kept.task_id, kept.key)):
             yield f"{kept.task_id} has {stored} and not {kept.result} for the step '{kept.key}'"
 
@@ -220,16 +208,9 @@ def _by_version(evidence: Evidence) -> list[Observation]:
     return sorted(evidence.observations, key=lambda seen: (seen.task_id, seen.version))
 
 
-def _records(evidence: Evidence, task_id: str) -> dict[str, Any]:
-    """Return what the steps of a task have recorded, by key."""
-    data = [entry.data for entry in evidence.entries.get(task_id, ()) if entry.data is not None]
-    records = [record for record in map(decode_json, data) if record["kind"] == "step"]
-    return {record["key"]: record["result"] for record in records}
-
-
 def _expected(task: Task, evidence: Evidence) -> str:
-    records = _records(evidence, task.id)
-    answers = [records[key] for key in sorted(records)]
+    results = results_of(evidence.entries[task.id])
+    answers = [results[key] for key in sorted(results)]
     answers += [
         decode_json(question.answer.body)["content"]["said"]
         for question in task.questions

@@ -31,6 +31,8 @@ class ToolLog:
 
     die: Callable[[], None]
     """Kills the process that calls it."""
+    pause: Callable[[], None]
+    """Pauses it for longer than a lease, while there are faults."""
     history: list[Happened]
     begun: Counter[str] = attrs.field(factory=Counter)
     """How often a tool has started, by task."""
@@ -171,7 +173,9 @@ class DurableRun:
 
     async def _call(self, key: str, n: int) -> str:
         self._log.history.append(StepRan(0, self._task_id, key, self._number))
-        await asyncio.sleep(n % 5 / 10)
+        if n % 20 == 0 and self._number == 1:
+            self._log.pause()
+        await asyncio.sleep(n % 5)
         self._results[key] = f"{key} {n} of run {self._number}"
         return self._results[key]
 

@@ -58,6 +58,7 @@ from taskmachine.statemachine import (
 )
 
 __all__ = [
+    "DELIBERATE",
     "CallError",
     "Priority",
     "Threads",
@@ -87,6 +88,10 @@ class CallError(Exception):
         self.code = code
         self.message = message
         self.data = data
+
+
+DELIBERATE: Final = (ToolError, CallError, TaskmachineError)
+"""Errors that are an answer; they are retried only if `retry_on` names them."""
 
 
 @attrs.frozen
@@ -143,15 +148,15 @@ class Tool:
             return await self._run(arguments, context, threads)
         except (CannotAsk, Gone):
             raise
-        except TaskmachineError as error:  # raised by the context; its message may be disclosed
-            log.warning("tool '%s' failed: %s", self.name, error)
-            return Outcome.of_error(INTERNAL_ERROR, f"Tool '{self.name}' failed: {error}")
         except (Exception, SystemExit) as error:  # no tool takes the server down
             pause_s = self._pause_s(error, context)
             if pause_s is not None:
                 log.warning("tool '%s' is tried again in %.1f s: %r", self.name, pause_s, error)
                 shown = error.reason if isinstance(error, Retry) else ""
                 raise Again(pause_s, repr(error), shown) from None
+            if isinstance(error, TaskmachineError):  # raised by the context; may be disclosed
+                log.warning("tool '%s' failed: %s", self.name, error)
+                return Outcome.of_error(INTERNAL_ERROR, f"Tool '{self.name}' failed: {error}")
             log.exception("tool '%s' raised", self.name)
             raised(error)
             reason = f": {error}" if isinstance(error, Retry) and error.reason else ""
@@ -160,7 +165,12 @@ class Tool:
     def _pause_s(self, error: BaseException, context: Context) -> float | None:
         if context.task_id is None:
             return None  # the caller of a plain call waits, and can repeat it
-        return self.retries.pause_s(error, context.attempt, context.task_id)
+        return self.retries.pause_s(
+            error,
+            context.attempt,
+            context.task_id,
+            is_deliberate=isinstance(error, DELIBERATE),
+        )
 
     async def _run(self, arguments: bytes, context: Context, threads: "Threads") -> Outcome:
         try:
@@ -170,7 +180,7 @@ class Tool:
         try:
             returned = await self._call(values, context, threads)
         except (ToolError, CallError) as error:
-            if self.retries.names(error) and self._pause_s(error, context) is not None:
+            if self._pause_s(error, context) is not None:
                 raise
             return _error_result(str(error)) if isinstance(error, ToolError) else self._error(error)
         try:
@@ -227,8 +237,8 @@ class Tools(Mapping[str, Tool]):
         says whether a call may, must or must not be a task.  `timeout` and `poll_interval` are in
         seconds.  `repeatable`: the function may run again if its worker is lost.  `retries`: how
         often a task is tried again after an exception of `retry_on` that is not one of
-        `give_up_on`, after the pause of `backoff`.  `immediate`: an
-        immediate response for the model when a call becomes a task.  `first`: questions that are
+        `give_up_on`, after the pause of `backoff`.  `immediate`: an immediate response for the
+        model when a call becomes a task.  `first`: questions that are
         asked before the task exists, where the wire supports it; the function asks the same under
         the same keys and gets the stored answers.  `parks`: the function ends where it asks and
         runs again with the answers, instead of waiting.  `schema`: shown instead of the schema

@@ -35,7 +35,7 @@ class Recorder:
     def __init__(self, work: Work) -> None:
         self._work = work
         self._found: dict[str, JSONObject] | None = None
-        self._reading = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._used: set[str] = set()
 
     @contextmanager
@@ -56,7 +56,7 @@ class Recorder:
 
         `StepError` too if there is none and no room for one.
         """
-        async with self._reading:
+        async with self._lock:
             if self._found is None:
                 records = map(decode_json, await self._work.recorded())
                 self._found = {record["key"]: record for record in records}
@@ -85,7 +85,8 @@ class Recorder:
                 f"the result of the {kind} '{key}' has {len(data)} bytes of JSON; the limit is"
                 f" {MAX_RECORD}: store it elsewhere and return where it is"
             )
-        await self._work.record(data)
+        async with self._lock:  # writes of one task at the same time would only conflict
+            await self._work.record(data)
         self._found[key] = record
 
 

@@ -260,7 +260,7 @@ async def test_a_sleep_takes_no_place_and_ends_when_the_first_run_said(world: Wo
             None,
             began + HOUR,
         )
-        assert asleep.created_at + asleep.ttl_ms >= began + HOUR + MINUTE, "the ttl grows"
+        assert asleep.created_at + (asleep.ttl_ms or 0) >= began + HOUR + MINUTE, "the ttl grows"
         assert b"done" in result_of(await ended(runtime, await begin(runtime, "quick")))
         world.clock.now += HOUR - 1
         assert b"done" in result_of(await ended(runtime, await begin(runtime, "quick")))
@@ -295,7 +295,7 @@ async def test_a_task_that_sleeps_expires_if_no_process_has_its_tool(world: Worl
     tools, runs = sleeper()
     async with world.process(tools) as first:
         asleep = await until(first, await begin(first, "nap", ttl_ms=MINUTE), is_resting)
-    world.clock.now = asleep.created_at + asleep.ttl_ms
+    world.clock.now = asleep.created_at + (asleep.ttl_ms or 0)
     async with world.process(Tools()) as second:
         task = await ended(second, asleep)
         assert task.outcome is not None

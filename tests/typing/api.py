@@ -184,7 +184,7 @@ async def durable(ctx: Context) -> None:
             step.result = 1
     assert_type((ctx.attempt, ctx.last_error, ctx.step_id), tuple[int, str | None, str | None])
     await ctx.step("i", fetch, "1")  # type: ignore[call-overload]
-    await ctx.step("j", fetch, 1, pages="x")  # type: ignore[call-overload]
+    await ctx.step("j", fetch, 1, pages="x")  # type: ignore[call-arg]
     await ctx.step("k", weigh)  # type: ignore[call-overload]
     await ctx.step("l", retrying(weigh, retries=3), "1")  # type: ignore[call-overload]
     await ctx.sleep("m", minutes=5)

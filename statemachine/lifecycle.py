@@ -66,7 +66,7 @@ def submit(
     poll_interval_ms: int | None = None,
     metadata: bytes = b"{}",
     questions: tuple[Question, ...] = (),
-    due_at: int | None = None,
+    tool_version: str = "1",
 ) -> Step:
     """Create a task.  `questions` were asked and answered before it existed."""
     row = fire(State.NEW, Event.SUBMIT)
@@ -85,7 +85,8 @@ def submit(
         version=1,
         metadata=metadata,
         questions=questions,
-        due_at=due_at,
+        due_at=call.not_before,
+        tool_version=tool_version,
     )
     return Step(task, Entry(task_id, 1, now, row.event, row.source, row.dest))
 

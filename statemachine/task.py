@@ -76,6 +76,8 @@ class Call:
     """Trace context of the request, so that spans of the worker join its trace."""
     caller: bytes | None = attrs.field(default=None, repr=False)
     """The caller's claims and scopes, encrypted by the runtime and opaque to all other code."""
+    not_before: int | None = None
+    """The time before which the requestor does not want it to start."""
 
 
 @attrs.frozen
@@ -159,6 +161,8 @@ class Task:
     """What the last failed attempt reported."""
     recorded: int = 0
     """How many steps its tool has recorded; each is in the history."""
+    tool_version: str = "1"
+    """The version of the tool under which it began."""
 
     def with_changes(self, **changes: Any) -> "Task":
         """Do the same as `attrs.evolve` in less than half the time; every step calls this."""

@@ -5,9 +5,12 @@ import contextlib
 import contextvars
 import logging
 from collections.abc import Coroutine, Iterable
+from datetime import datetime
 from functools import partial
 from itertools import count
 from typing import Any, Final
+
+import attrs
 
 from taskmachine.adapters.client.answering import Answering
 from taskmachine.adapters.client.connection import Connection
@@ -111,16 +114,19 @@ class Session:
         *,
         ttl_ms: int | None = None,
         key: str | None = None,
+        not_before: datetime | None = None,
     ) -> RemoteTask:
         """Call a tool, as a task wherever possible.
 
         Returns as soon as the call is a task; a plain call, when it shows progress or has ended.
         Cancelling this coroutine cancels the call.  `ttl_ms` applies where clients choose the TTL.
-        A server that supports idempotency keys creates only one task for calls with the same `key`.
+        A server that supports it creates only one task for calls with the same idempotency `key`,
+        and does not start the task before the time `not_before`.
         """
         if not self._are_tools_known:  # for task support and header parameters
             await self.tools()
-        made = Call("tools/call", name, encode_json(arguments or {}), key=key)
+        at = None if not_before is None else round(not_before.timestamp() * 1_000)
+        made = Call("tools/call", name, encode_json(arguments or {}), key=key, not_before=at)
         task = await self._start(made, ttl_ms)
         if task.was_refused_unread:  # 2025-11-25:session-404-starts-new-session
             await self._is_current.wait()
@@ -143,7 +149,7 @@ class Session:
         name = next(self._names)
         task = self._calls[name] = RemoteTask(partial(self._cancel, name))
         self._eras[name] = self._era
-        made = Call(call.method, call.name, call.arguments, progress_token=name, key=call.key)
+        made = attrs.evolve(call, progress_token=name)
         self._carry_out(self._requestor.start(name, made, now=self._now(), ttl_ms=ttl_ms))
         try:
             await task.wait_until_known()

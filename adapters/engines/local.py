@@ -16,7 +16,7 @@ from taskmachine.adapters.runtime.engine import PeriodicJob
 from taskmachine.adapters.runtime.service import Reservation, TaskService
 from taskmachine.adapters.runtime.tool_runs import ToolRunner
 from taskmachine.adapters.stores import StoreError, Worker
-from taskmachine.adapters.tools.registry import Tool
+from taskmachine.adapters.tools.registry import Tool, Tools
 from taskmachine.protocol.jsonvalue import decode_json
 from taskmachine.statemachine import Task
 
@@ -31,7 +31,7 @@ class LocalEngine:
     def __init__(
         self,
         service: TaskService,
-        tools: Mapping[str, Tool],
+        tools: Tools,
         runner: ToolRunner,
         new_worker: Callable[[], Worker],
     ) -> None:

@@ -20,7 +20,7 @@ from taskmachine.adapters.runtime.tool_runs import STOP_TIMEOUT_S, Ended, Stopwa
 from taskmachine.adapters.runtime.waiting import retry_store_errors
 from taskmachine.adapters.stores import StoreError, Worker
 from taskmachine.adapters.tools.errors import Gone
-from taskmachine.adapters.tools.registry import Tool
+from taskmachine.adapters.tools.registry import Tool, Tools
 from taskmachine.adapters.tools.retries import Again
 from taskmachine.adapters.tools.work import Parked
 from taskmachine.protocol.caller import Caller
@@ -74,7 +74,7 @@ class TaskWorker:
     def __init__(
         self,
         service: TaskService,
-        tools: Mapping[str, Tool],
+        tools: Tools,
         runner: ToolRunner,
         new_worker: Callable[[], Worker],
         on_room: Callable[[], None],
@@ -186,14 +186,15 @@ class TaskWorker:
             await self._work(held, ended)
 
     async def _work(self, held: Claim, ended: _Ended | None) -> None:
-        tool = self._tools[str(held.task.call.name)]
         running = asyncio.current_task()
         assert running is not None, "tool runs are asyncio tasks"
         try:
+            tool = self._tool_of(held.task)
             caller = self._service.caller(held.task)
         except ConfigurationError as error:
             log.error("task %s cannot run: %s", held.task.id, error)
-            refused = Outcome.of_error(INTERNAL_ERROR, f"Tool '{tool.name}' cannot run: {error}")
+            name = held.task.call.name
+            refused = Outcome.of_error(INTERNAL_ERROR, f"Tool '{name}' cannot run: {error}")
             if ended is not None:
                 ended(refused)
             await _until_written(partial(held.settle, refused))
@@ -223,6 +224,16 @@ class TaskWorker:
             await _until_written(partial(held.settle, outcome))
         if tool_run.is_gone:
             await tool_run.clean_up(self._stop_timeout_s)
+
+    def _tool_of(self, task: Task) -> Tool:
+        name, version = str(task.call.name), task.tool_version
+        tool = self._tools.of_version(name, version)
+        if tool is None:
+            raise ConfigurationError(
+                f"the task began under version '{version}' of the tool, and the worker has version"
+                f" '{self._tools[name].version}'"
+            )
+        return tool
 
     def _stop(
         self,

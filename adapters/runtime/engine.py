@@ -10,7 +10,7 @@ from typing import Protocol
 from taskmachine.adapters.runtime.service import TaskService
 from taskmachine.adapters.runtime.tool_runs import ToolRunner
 from taskmachine.adapters.stores import Worker
-from taskmachine.adapters.tools.registry import Tool
+from taskmachine.adapters.tools.registry import Tools
 from taskmachine.statemachine import ConfigurationError
 
 __all__ = ["Engine", "MakeEngine", "PeriodicJob", "find_engine"]
@@ -33,7 +33,7 @@ class Engine(Protocol):
         """Claim nothing more, let tools finish for `grace_s` (default: 5 s), then stop them."""
 
 
-MakeEngine = Callable[[TaskService, Mapping[str, Tool], ToolRunner, Callable[[], Worker]], Engine]
+MakeEngine = Callable[[TaskService, Tools, ToolRunner, Callable[[], Worker]], Engine]
 """Makes an engine for the tasks of a service and its tools; the last argument makes workers."""
 
 

@@ -13,7 +13,7 @@ from taskmachine.adapters.tools.retries import Again
 from taskmachine.adapters.tools.work import Parked
 from taskmachine.protocol.caller import Caller
 from taskmachine.protocol.dialects.dialect import capabilities_for, kind_of
-from taskmachine.protocol.errors import MissingCapability
+from taskmachine.protocol.errors import InvalidParams, MissingCapability
 from taskmachine.protocol.jsonrpc import INTERNAL_ERROR
 from taskmachine.statemachine import Call, LimitExceeded, Outcome, Progress, Question, Reply
 
@@ -50,6 +50,8 @@ class PlainCalls:
         `MissingCapability` if the tool asks a question of an undeclared kind.
         """
         owner = caller.owner
+        if call.not_before is not None:
+            raise InvalidParams("only a task can start later, and this call is none")
         if self._running[owner] >= self._limits.blocked_calls:
             raise LimitExceeded(f"{self._limits.blocked_calls} calls at the same time", 1_000)
         self._running[owner] += 1

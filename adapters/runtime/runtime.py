@@ -151,6 +151,7 @@ class Runtime:
             is_repeatable=tool.is_repeatable,
             poll_interval_ms=tool.poll_interval_ms,
             questions=questions,
+            tool_version=tool.version,
             caller=caller,
         )
 

@@ -144,7 +144,7 @@ class TaskService:
         is_repeatable: bool = True,
         poll_interval_ms: int | None = None,
         questions: tuple[Question, ...] = (),
-        due_at: int | None = None,
+        tool_version: str = "1",
         task_id: str | None = None,
         caller: Caller | None = None,
     ) -> Task:
@@ -159,6 +159,9 @@ class TaskService:
             raise InvalidParams(
                 f"an idempotency key must have 1 to {self.limits.key_chars} characters"
             )
+        now, lives_ms = self.clock(), self.times.ttl(ttl_ms)
+        if call.not_before is not None and call.not_before > now + lives_ms:
+            raise InvalidParams(f"the task may start after its ttl of {lives_ms} ms has passed")
         if self.observer is not None and (trace := self.observer.trace(call)) is not None:
             call = attrs.evolve(call, trace=trace)
         if task_id is None:
@@ -169,15 +172,15 @@ class TaskService:
             task_id,
             owner,
             call,
-            self.clock(),
-            ttl_ms=self.times.ttl(ttl_ms),
+            now,
+            ttl_ms=lives_ms,
             is_ttl_chosen=ttl_ms is not None,
             timeout_ms=self.times.timeout_ms if timeout_ms is None else timeout_ms,
             is_repeatable=is_repeatable,
             poll_interval_ms=poll_interval_ms,
             metadata=metadata,
             questions=questions,
-            due_at=due_at,
+            tool_version=tool_version,
         )
         # A free worker claims the task in the write that creates it, which saves one write.
         reservation = self._reserve(step.task)

@@ -29,6 +29,8 @@ class Options(TypedDict, total=False):
     tags: Sequence[str] | Set[str] | None
     support: TaskSupport
     timeout: float
+    version: str
+    accepts: Sequence[str]
     repeatable: bool
     retries: int
     backoff: Backoff
@@ -55,6 +57,8 @@ _OPTIONS: Final[Mapping[str, tuple[Any, str]]] = {
     "tags": (list | tuple | set | frozenset, 'several texts, as in ["admin"]'),
     "support": _TEXT,
     "timeout": _SECONDS,
+    "version": (object, ""),
+    "accepts": (list | tuple | set | frozenset, 'several versions, as in ["1"]'),
     "repeatable": _SWITCH,
     "retries": (object, ""),
     "backoff": (object, ""),

@@ -72,6 +72,9 @@ log: Final = logging.getLogger("taskmachine")
 MAX_RESULT: Final = MAX_BYTES * 3 // 4
 """Size limit of a result, which must fit into a message; most hold their data twice."""
 
+MAX_VERSION: Final = 64
+"""Maximum length of a tool's version, in characters."""
+
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -106,6 +109,9 @@ class Tool:
     first: tuple[Question, ...] = ()
     parks: bool = False
     retries: Retries = attrs.field(factory=Retries)
+    version: str = "1"
+    accepts: frozenset[str] = frozenset()
+    """Other versions whose tasks this version can continue."""
     details: Mapping[str, Any] = attrs.field(factory=dict)
     """Further members of its definition, such as its title and annotations."""
 
@@ -212,6 +218,7 @@ class Tools(Mapping[str, Tool]):
             check_lifespan(lifespan)
         self.lifespan = lifespan
         self._tools: dict[str, Tool] = {}
+        self._versions: dict[tuple[str, str], Tool] = {}
 
     @overload
     def task(self, name: _F, /) -> _F: ...
@@ -227,7 +234,9 @@ class Tools(Mapping[str, Tool]):
         says whether a call may, must or must not be a task.  `timeout` and `poll_interval` are in
         seconds.  `repeatable`: the function may run again if its worker is lost.  `retries`: how
         often a task is tried again after an exception of `retry_on` that is not one of
-        `give_up_on`, after the pause of `backoff`.  `immediate`: an
+        `give_up_on`, after the pause of `backoff`.  `version`: of several versions, the one
+        registered last gets new calls; a task continues with the version under which it began, or
+        with one that `accepts` it.  `immediate`: an
         immediate response for the model when a call becomes a task.  `first`: questions that are
         asked before the task exists, where the wire supports it; the function asks the same under
         the same keys and gets the stored answers.  `parks`: the function ends where it asks and
@@ -254,9 +263,15 @@ class Tools(Mapping[str, Tool]):
         """Register a function as `task` does, or a tool that exists already."""
         if not isinstance(tool, Tool):
             tool = _tool_of(tool, name, options)
-        if tool.name in self._tools:
-            raise ConfigurationError(f"a tool '{tool.name}' is already registered")
-        self._tools[tool.name] = tool
+        if (tool.name, tool.version) in self._versions:
+            of = "" if tool.version == "1" else f" in version '{tool.version}'"
+            raise ConfigurationError(f"a tool '{tool.name}' is already registered{of}")
+        self._tools[tool.name] = self._versions[tool.name, tool.version] = tool
+
+    def of_version(self, name: str, version: str) -> Tool | None:
+        """Return the tool that continues tasks of this version; None if there is none."""
+        tool = self._versions.get((name, version)) or self[name]
+        return tool if version in (tool.version, *tool.accepts) else None
 
     def __getitem__(self, name: str) -> Tool:
         return self._tools[name]
@@ -309,6 +324,8 @@ def _tool_of(function: Any, name: str | None, options: Options) -> Tool:
                 questions_of(options.get("first") or {}),
                 options.get("parks", False),
                 retries_of(options),
+                _version(options.get("version", "1")),
+                frozenset(map(_version, options.get("accepts", ()))),
                 details_of(
                     options.get("title"),
                     options.get("annotations"),
@@ -332,6 +349,14 @@ def _one_of(option: str, value: Any, choices: Any) -> Any:
     if value not in get_args(choices):
         raise ConfigurationError(f"{option} must be one of {', '.join(get_args(choices))}")
     return value
+
+
+def _version(version: Any) -> str:
+    if not isinstance(version, str) or not 0 < len(version) <= MAX_VERSION:
+        raise ConfigurationError(
+            f"a version must be a text of 1 to {MAX_VERSION} characters, got {version!r:.80}"
+        )
+    return version
 
 
 def _milliseconds(option: str, seconds: float) -> int:

@@ -21,10 +21,10 @@ from taskmachine.protocol.jsonrpc import (
 )
 from taskmachine.protocol.jsonvalue import JSONObject, decode_json
 from taskmachine.protocol.shapes import Shapes
-from taskmachine.statemachine import Question, State, Task
+from taskmachine.protocol.timestamps import decode_timestamp, encode_timestamp
+from taskmachine.statemachine import Call, Question, State, Task
 
 __all__ = [
-    "IDEMPOTENCY_KEY",
     "Dialect",
     "Method",
     "Side",
@@ -33,6 +33,8 @@ __all__ = [
     "capabilities_for",
     "idempotency_key",
     "kind_of",
+    "not_before",
+    "wishes_of",
 ]
 
 TaskSupport = Literal["required", "optional", "forbidden"]
@@ -42,6 +44,7 @@ Side = Literal["client", "server"]
 """The sender of a request.  In 2025-11-25 either side can own tasks."""
 
 IDEMPOTENCY_KEY: Final = "taskmachine/idempotency-key"
+NOT_BEFORE: Final = "taskmachine/not-before"
 """Member of a request's `_meta`: a request repeated under the same key makes no second task."""
 
 
@@ -148,6 +151,27 @@ def idempotency_key(request: Request) -> str | None:
     if key is not None and (not isinstance(key, str) or not 0 < len(key) <= 256):
         raise InvalidParams(f"params._meta['{IDEMPOTENCY_KEY}'] must be 1 to 256 characters")
     return key
+
+
+def not_before(request: Request) -> int | None:
+    """Return the time before which the requestor does not want its task to start, or None."""
+    text = (request.params.get("_meta") or {}).get(NOT_BEFORE)
+    if text is None:
+        return None
+    try:
+        return decode_timestamp(text)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidParams(
+            f"params._meta['{NOT_BEFORE}'] must be a time such as 2026-07-28T12:00:00Z"
+        ) from None
+
+
+def wishes_of(call: Call) -> JSONObject:
+    """Return the members of `_meta` that `idempotency_key` and `not_before` read."""
+    wishes: JSONObject = {} if call.key is None else {IDEMPOTENCY_KEY: call.key}
+    if call.not_before is not None:
+        wishes[NOT_BEFORE] = encode_timestamp(call.not_before)
+    return wishes
 
 
 def answerable_kinds(capabilities: JSONObject) -> frozenset[str]:

@@ -133,6 +133,22 @@ def test_a_request_can_carry_an_idempotency_key_in_every_dialect() -> None:
             assert out.operation.call.key == key
 
 
+def test_a_request_can_ask_to_start_later_in_every_dialect() -> None:
+    for out in create_with({"taskmachine/not-before": "2026-07-28T12:00:00+02:00"}):
+        assert isinstance(out, Perform)
+        assert isinstance(out.operation, Create)
+        assert out.operation.call.not_before == 1_785_232_800_000
+
+
+@pytest.mark.parametrize("time", ["", "tomorrow", "2026-07-28", 1785232800000, {}])
+def test_a_time_that_is_none_is_refused(time: object) -> None:
+    for out in create_with({"taskmachine/not-before": time}):
+        assert isinstance(out, Send)
+        assert isinstance(out.message, ErrorResponse)
+        assert out.message.error.code == -32602
+        assert "must be a time such as 2026-07-28T12:00:00Z" in out.message.error.message
+
+
 @pytest.mark.parametrize("key", ["", "x" * 257, 7, {}])
 def test_a_key_that_is_none_is_refused(key: object) -> None:
     for out in create_with({"taskmachine/idempotency-key": key}):

@@ -19,7 +19,7 @@ from taskmachine.adapters.runtime.tool_runs import ToolRunner
 from taskmachine.adapters.runtime.waiting import retry_store_errors
 from taskmachine.adapters.stores import Worker
 from taskmachine.adapters.stores.postgresql.store import PostgreSQLStore
-from taskmachine.adapters.tools.registry import Tool
+from taskmachine.adapters.tools.registry import Tools
 from taskmachine.statemachine import ConfigurationError
 
 __all__ = ["ReplicaEngine", "WorkerEngine"]
@@ -33,7 +33,7 @@ FETCH_S: Final = 0.5
 class ReplicaEngine:
     """Runs no tools.  Each task that enters the queue gets a ticket in the same transaction."""
 
-    def __init__(self, service: TaskService, tools: Mapping[str, Tool]) -> None:
+    def __init__(self, service: TaskService, tools: Tools) -> None:
         store = service.store
         if not isinstance(store, PostgreSQLStore):
             raise ConfigurationError(
@@ -61,7 +61,7 @@ class WorkerEngine(ReplicaEngine):
     def __init__(
         self,
         service: TaskService,
-        tools: Mapping[str, Tool],
+        tools: Tools,
         runner: ToolRunner,
         new_worker: Callable[[], Worker],
     ) -> None:

@@ -3,14 +3,14 @@
 It requires the extra `procrastinate`, which is imported only when the engine is used.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from taskmachine.adapters.runtime.engine import Engine
 from taskmachine.adapters.runtime.service import TaskService
 from taskmachine.adapters.runtime.tool_runs import ToolRunner
 from taskmachine.adapters.stores import Worker
-from taskmachine.adapters.tools.registry import Tool
+from taskmachine.adapters.tools.registry import Tools
 from taskmachine.statemachine import ConfigurationError
 
 __all__ = ["for_replicas", "for_workers"]
@@ -18,7 +18,7 @@ __all__ = ["for_replicas", "for_workers"]
 
 def for_replicas(
     service: TaskService,
-    tools: Mapping[str, Tool],
+    tools: Tools,
     runner: ToolRunner,
     new_worker: Callable[[], Worker],
 ) -> Engine:
@@ -30,7 +30,7 @@ def for_replicas(
 
 def for_workers(
     service: TaskService,
-    tools: Mapping[str, Tool],
+    tools: Tools,
     runner: ToolRunner,
     new_worker: Callable[[], Worker],
 ) -> Engine:

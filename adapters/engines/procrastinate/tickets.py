@@ -13,7 +13,7 @@ import asyncio
 import hashlib
 import logging
 import re
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -32,7 +32,7 @@ from taskmachine.adapters.stores.postgresql.connections import (
     reraising_cancellation,
 )
 from taskmachine.adapters.stores.postgresql.faults import explain
-from taskmachine.adapters.tools.registry import Priority, Tool
+from taskmachine.adapters.tools.registry import Priority, Tools
 from taskmachine.statemachine import Task
 
 __all__ = ["Tickets", "queue_of"]
@@ -65,7 +65,7 @@ def queue_of(tool: str) -> str:
 class Tickets:
     """The tickets in one database."""
 
-    def __init__(self, address: Address, tools: Mapping[str, Tool]) -> None:
+    def __init__(self, address: Address, tools: Tools) -> None:
         self._address = address
         self._tools = tools
         self._path = f"SELECT set_config('search_path', '{address.schema}', %s)"

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from taskmachine.protocol.dialects.dialect import idempotency_key
+from taskmachine.protocol.dialects.dialect import idempotency_key, not_before
 from taskmachine.protocol.dialects.erlmcp.messages import (
     ACTION_MEMBERS,
     DIALECT,
@@ -66,7 +66,7 @@ class ReceiverErlmcp(ReceiverDialect):
         params = DIALECT.decode_request(request)
         match params:
             case CreateTask():
-                return _create(params, session.offer, idempotency_key(request))
+                return _create(request, params, session.offer)
             case GetTask(taskId=task_id):
                 return Get(task_id)
             case GetTaskPayload(taskId=task_id):
@@ -121,7 +121,7 @@ class ReceiverErlmcp(ReceiverDialect):
 RECEIVER: Final = ReceiverErlmcp()
 
 
-def _create(params: CreateTask, offer: Offer, key: str | None) -> Create:
+def _create(request: Request, params: CreateTask, offer: Offer) -> Create:
     name = params.action.name
     if name not in offer.tools:
         raise InvalidParams(f"params.action.name is not a tool of this server: {name[:80]!r}")
@@ -133,7 +133,14 @@ def _create(params: CreateTask, offer: Offer, key: str | None) -> Create:
     # Every client of this dialect can answer questions by tasks/update.
     answers = frozenset({"elicitation/create"})
     arguments = encode_json(params.action.arguments or {})
-    call = Call("tools/call", name, arguments, answers=answers, key=key)
+    call = Call(
+        "tools/call",
+        name,
+        arguments,
+        answers=answers,
+        key=idempotency_key(request),
+        not_before=not_before(request),
+    )
     ttl_ms = None if params.options is None else params.options.ttl_ms
     return Create(call, ttl_ms, encode_json(metadata))
 

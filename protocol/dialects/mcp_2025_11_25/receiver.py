@@ -3,7 +3,12 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from taskmachine.protocol.dialects.dialect import Side, answerable_kinds, idempotency_key
+from taskmachine.protocol.dialects.dialect import (
+    Side,
+    answerable_kinds,
+    idempotency_key,
+    not_before,
+)
 from taskmachine.protocol.dialects.mcp_2025_11_25.messages import (
     DIALECT,
     REVISION,
@@ -199,8 +204,15 @@ def _call(request: Request, name: str | None, arguments: JSONObject, session: Se
     if token is not None and (not isinstance(token, str | int) or isinstance(token, bool)):
         raise InvalidParams("params._meta.progressToken must be a string or an integer")
     answers = answerable_kinds(session.capabilities)
-    key = idempotency_key(request)
-    return Call(request.method, name, encode_json(arguments), token, answers, key)
+    return Call(
+        request.method,
+        name,
+        encode_json(arguments),
+        token,
+        answers,
+        idempotency_key(request),
+        not_before=not_before(request),
+    )
 
 
 def _shown_tool(offer: Offer, name: str) -> Tool:

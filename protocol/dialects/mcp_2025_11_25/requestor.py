@@ -6,10 +6,10 @@ from typing import Any, Final
 import attrs
 
 from taskmachine.protocol.dialects.dialect import (
-    IDEMPOTENCY_KEY,
     TaskSupport,
     answerable_kinds,
     kind_of,
+    wishes_of,
 )
 from taskmachine.protocol.dialects.mcp_2025_11_25.messages import (
     DIALECT,
@@ -77,9 +77,9 @@ class Requestor2025(RequestorDialect):
         return supported and is_augmentable(self.peer, call.method)
 
     def create(self, call: Call, ttl_ms: int | None) -> Any:
-        meta = {} if call.progress_token is None else {"progressToken": call.progress_token}
-        if call.key is not None:
-            meta[IDEMPOTENCY_KEY] = call.key
+        meta = wishes_of(call)
+        if call.progress_token is not None:
+            meta["progressToken"] = call.progress_token
         ttl = None if ttl_ms is None else Milliseconds(ttl_ms)
         task = TaskMetadata(ttl) if self._is_augmented(call) else None
         arguments = decode_json(call.arguments)

@@ -5,7 +5,12 @@ from typing import Any, Final, Literal, cast
 
 import attrs
 
-from taskmachine.protocol.dialects.dialect import answerable_kinds, idempotency_key, kind_of
+from taskmachine.protocol.dialects.dialect import (
+    answerable_kinds,
+    idempotency_key,
+    kind_of,
+    not_before,
+)
 from taskmachine.protocol.dialects.mcp_2026_07_28.headers import check_sent, mirrored_parameters
 from taskmachine.protocol.dialects.mcp_2026_07_28.messages import (
     CLIENT_CAPABILITIES,
@@ -132,7 +137,7 @@ class Receiver2026(ReceiverDialect):
             case CancelTask(taskId=task_id):
                 return Cancel(task_id)
             case CallTool():
-                return _run_or_create(params, answers, session.offer, idempotency_key(request))
+                return _run_or_create(request, params, answers, session.offer)
             case Listen(notifications=wanted):
                 return Watch(tuple(wanted.taskIds or ()), answers)
             case ListTools():
@@ -253,12 +258,19 @@ def _discovered(offer: Offer) -> DiscoverResult:
 
 
 def _run_or_create(
-    params: CallTool, answers: frozenset[str], offer: Offer, key: str | None
+    request: Request, params: CallTool, answers: frozenset[str], offer: Offer
 ) -> Operation:
     """Decide whether the call becomes a task, if the request declares the extension."""
     tool = offer.tool(params.name)
     arguments = encode_json(params.arguments or {})
-    call = Call("tools/call", params.name, arguments, answers=answers, key=key)
+    call = Call(
+        "tools/call",
+        params.name,
+        arguments,
+        answers=answers,
+        key=idempotency_key(request),
+        not_before=not_before(request),
+    )
     replies = _replies(params.inputResponses) if params.inputResponses else {}
     state = params.requestState
     understands = declares_tasks(params._meta.clientCapabilities)

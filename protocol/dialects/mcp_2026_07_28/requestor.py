@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import attrs
 
-from taskmachine.protocol.dialects.dialect import IDEMPOTENCY_KEY
+from taskmachine.protocol.dialects.dialect import wishes_of
 from taskmachine.protocol.dialects.mcp_2026_07_28.messages import (
     DIALECT,
     REVISION,
@@ -57,8 +57,7 @@ class Requestor2026(RequestorDialect):
         return self.retry(call, {}, None)
 
     def retry(self, call: Call, replies: Mapping[str, Reply], state: str | None) -> CallTool:
-        more = {} if call.key is None else {IDEMPOTENCY_KEY: call.key}
-        meta = attrs.evolve(self._said, progressToken=call.progress_token, extra=more)
+        meta = attrs.evolve(self._said, progressToken=call.progress_token, extra=wishes_of(call))
         responses = {key: decode_json(reply.body) for key, reply in replies.items()}
         arguments = decode_json(call.arguments)
         return CallTool(call.name or "", meta, arguments, responses or None, state)

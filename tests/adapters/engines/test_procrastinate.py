@@ -162,7 +162,7 @@ async def test_a_ticket_belongs_to_the_transaction_of_its_task(server: Server) -
         async with cluster.machine(Bench().tools, LocalEngine) as machine:
             store = machine.service.store
             assert isinstance(store, PostgreSQLStore)
-            tickets = Tickets(store.address, {})
+            tickets = Tickets(store.address, Tools())
             await tickets.open()
 
             async def fail_late(connection: AsyncConnection[Any], task: Task) -> None:

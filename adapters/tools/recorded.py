@@ -33,6 +33,7 @@ class Recorder:
 
     def __init__(self, work: Work) -> None:
         self._work = work
+        self.observe_step = work.observe_step
         self._found: dict[str, JSONObject] | None = None
         self._used: set[str] = set()
 

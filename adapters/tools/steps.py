@@ -87,12 +87,20 @@ async def block(recorder: Recorder, key: str) -> AsyncIterator[Step]:
     """Record what the block leaves in `step.result`."""
     with recorder.using(key):
         found = await recorder.find("step", key, "")
-        if found is not None:
-            yield Step(found["result"], is_recorded=True)
-            return
-        step = Step()
-        yield step
-        await recorder.record("step", key, "", _Results(lambda: None, key).write(step.result))
+        step = Step() if found is None else Step(found["result"], is_recorded=True)
+
+        async def left() -> None:
+            if found is None:
+                data = _Results(lambda: None, key).write(step.result)
+                await recorder.record("step", key, "", data)
+
+        if recorder.observe_step is None:
+            yield step
+            await left()
+        else:
+            with recorder.observe_step(key, found is not None):
+                yield step
+                await left()
 
 
 async def run(
@@ -110,23 +118,30 @@ async def run(
     with recorder.using(key):
         request = _digest(key, args, kwargs)
         found = await recorder.find("step", key, request)
-        if found is not None:
-            return results.read(found["result"])
-        failures = 0
-        while True:
-            try:
-                returned = await _called(policy, run_in_thread, key, args, kwargs)
-                break
-            except Exception as error:
-                failures += 1
-                pause_s = policy.retries.pause_s(error, failures, f"{seed} {key}")
-                if pause_s is None:
-                    raise
-                log.warning("step '%s' failed; retrying in %.1f s: %r", key, pause_s, error)
-                await asyncio.sleep(pause_s)
-        data = results.write(returned)
-        await recorder.record("step", key, request, data)
-        return results.read(data)
+
+        async def result() -> Any:
+            if found is not None:
+                return results.read(found["result"])
+            failures = 0
+            while True:
+                try:
+                    returned = await _called(policy, run_in_thread, key, args, kwargs)
+                    break
+                except Exception as error:
+                    failures += 1
+                    pause_s = policy.retries.pause_s(error, failures, f"{seed} {key}")
+                    if pause_s is None:
+                        raise
+                    log.warning("step '%s' failed; retrying in %.1f s: %r", key, pause_s, error)
+                    await asyncio.sleep(pause_s)
+            data = results.write(returned)
+            await recorder.record("step", key, request, data)
+            return results.read(data)
+
+        if recorder.observe_step is None:
+            return await result()
+        with recorder.observe_step(key, found is not None):
+            return await result()
 
 
 async def gathered(steps: Sequence[Awaitable[Any]]) -> list[Any]:

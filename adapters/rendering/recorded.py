@@ -5,6 +5,7 @@ from typing import Final
 import attrs
 
 from taskmachine.adapters.rendering.values import moment_text, read_value
+from taskmachine.adapters.rendering.wording import counted
 from taskmachine.protocol.jsonvalue import JSONObject, encode_json
 
 __all__ = ["Recorded", "read_record"]
@@ -29,7 +30,7 @@ class Recorded:
         """Describe it after its kind, as in `step` `fetch, 14 bytes: {"pages":3}`."""
         if self.kind == "sleep":
             return f"{self.key} until {self.result}"
-        return f"{self.key}, {self.size:,} bytes: {self.result}"
+        return f"{self.key}, {counted(self.size, 'byte')}: {self.result}"
 
     @property
     def document(self) -> JSONObject:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from typing import Final
 
 from taskmachine.adapters.rendering.values import moment
 from taskmachine.protocol.timestamps import encode_timestamp
@@ -30,6 +31,9 @@ def waiting_text(task: Task, write: Callable[[int], str]) -> str | None:
 
 
 def short_time(milliseconds: int, now: int) -> str:
-    """Return the time in UTC, with the date if that is not today."""
-    when, today = moment(milliseconds), moment(now)
-    return f"{when:%H:%M:%S}" if when.date() == today.date() else f"{when:%Y-%m-%d %H:%M}"
+    """Return the time in UTC, with the date if it is a day or more away."""
+    when = moment(milliseconds)
+    return f"{when:%H:%M:%S}" if abs(milliseconds - now) < _DAY_MS else f"{when:%Y-%m-%d %H:%M}"
+
+
+_DAY_MS: Final = 24 * 3_600_000

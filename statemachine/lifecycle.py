@@ -66,7 +66,8 @@ def submit(
     poll_interval_ms: int | None = None,
     metadata: bytes = b"{}",
     questions: tuple[Question, ...] = (),
-    tool_version: str = "1",
+    tool_version: str | None = None,
+    rerun_of: str | None = None,
 ) -> Step:
     """Create a task.  `questions` were asked and answered before it existed."""
     row = fire(State.NEW, Event.SUBMIT)
@@ -87,6 +88,7 @@ def submit(
         questions=questions,
         due_at=call.not_before,
         tool_version=tool_version,
+        rerun_of=rerun_of,
     )
     return Step(task, Entry(task_id, 1, now, row.event, row.source, row.dest))
 

@@ -161,8 +161,10 @@ class Task:
     """What the last failed attempt reported."""
     recorded: int = 0
     """How many steps its tool has recorded; each is in the history."""
-    tool_version: str = "1"
-    """The version of the tool under which it began."""
+    tool_version: str | None = None
+    """The version of the tool under which it began; None if any may run it."""
+    rerun_of: str | None = None
+    """The finished task whose call it runs again."""
 
     def with_changes(self, **changes: Any) -> "Task":
         """Do the same as `attrs.evolve` in less than half the time; every step calls this."""

@@ -96,7 +96,7 @@ class TaskService:
         self.limits = limits or Limits()
         self.sealer = sealer
         self.observer = observer
-        self._new_id = new_id
+        self.new_id = new_id
         self._blocked: Counter[str] = Counter()
         self._on_dispatch: list[Callable[[Task], None]] = []
         self._reserve: Callable[[Task], Reservation | None] = lambda _: None
@@ -144,7 +144,7 @@ class TaskService:
         is_repeatable: bool = True,
         poll_interval_ms: int | None = None,
         questions: tuple[Question, ...] = (),
-        tool_version: str = "1",
+        tool_version: str | None = None,
         task_id: str | None = None,
         caller: Caller | None = None,
     ) -> Task:
@@ -165,7 +165,7 @@ class TaskService:
         if self.observer is not None and (trace := self.observer.trace(call)) is not None:
             call = attrs.evolve(call, trace=trace)
         if task_id is None:
-            task_id = self._new_id()
+            task_id = self.new_id()
         if caller is not None and caller != Caller(owner):
             call = attrs.evolve(call, caller=self.sealer.seal_caller(task_id, caller))
         step = lifecycle.submit(
@@ -182,14 +182,22 @@ class TaskService:
             questions=questions,
             tool_version=tool_version,
         )
-        # A free worker claims the task in the write that creates it, which saves one write.
-        reservation = self._reserve(step.task)
-        steps, entries, new = [step], [step.entry], step.task
+        stored = await self.add([step])
+        if stored.id != task_id and not _same_json(stored.call.arguments, call.arguments):
+            raise InvalidParams("the idempotency key was already used with other arguments")
+        return stored
+
+    async def add(self, steps: list[Step]) -> Task:
+        """Store a new task with its first steps, or return the one of the same owner and key.
+
+        A free worker claims it in the same write, which saves one write.
+        """
+        new = steps[-1].task
+        reservation = self._reserve(new)
         if reservation is not None:
-            step = self.start(new, step.entry.at, reservation.worker)
-            steps.append(step)
-            entries.append(step.entry)
-            new = step.task
+            steps.append(self.start(new, steps[-1].entry.at, reservation.worker))
+            new = steps[-1].task
+        entries = [step.entry for step in steps]
         stored: Task | None = None
         try:
             try:
@@ -207,8 +215,6 @@ class TaskService:
         if stored.id == new.id:
             self._remember(new)
             self._committed(None, steps)
-        elif decode_json(stored.call.arguments) != decode_json(call.arguments):
-            raise InvalidParams("the idempotency key was already used with other arguments")
         return stored
 
     async def get(self, owner: str, task_id: str) -> Task:
@@ -388,6 +394,10 @@ class TaskService:
 
 async def _no_room() -> int:
     return 0
+
+
+def _same_json(one: bytes, other: bytes) -> bool:
+    return one == other or decode_json(one) == decode_json(other)
 
 
 def _check_ttl(ttl_ms: object) -> None:

@@ -268,10 +268,10 @@ class Tools(Mapping[str, Tool]):
             raise ConfigurationError(f"a tool '{tool.name}' is already registered{of}")
         self._tools[tool.name] = self._versions[tool.name, tool.version] = tool
 
-    def of_version(self, name: str, version: str) -> Tool | None:
+    def of_version(self, name: str, version: str | None) -> Tool | None:
         """Return the tool that continues tasks of this version; None if there is none."""
-        tool = self._versions.get((name, version)) or self[name]
-        return tool if version in (tool.version, *tool.accepts) else None
+        tool = self._versions.get((name, version or "")) or self[name]
+        return tool if version in (None, tool.version, *tool.accepts) else None
 
     def __getitem__(self, name: str) -> Tool:
         return self._tools[name]

@@ -180,7 +180,8 @@ async def _called(
     kwargs: Mapping[str, Any],
 ) -> Any:
     function = policy.function
-    token = step_key.set(key)
+    before = step_key.get()
+    step_key.set(key)
     try:
         async with asyncio.timeout(policy.timeout):
             if any(map(inspect.iscoroutinefunction, (function, home_of(function)))):
@@ -192,7 +193,7 @@ async def _called(
             raise
         raise TimeoutError(f"step '{key}' took longer than {policy.timeout:g} s") from None
     finally:
-        step_key.reset(token)
+        step_key.set(before)  # a token fails if the run was abandoned in another context
 
 
 _BYTES: Final = TypeAdapter(

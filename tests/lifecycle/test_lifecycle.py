@@ -12,6 +12,7 @@ from taskmachine.statemachine import (
     IllegalTransition,
     KeyReused,
     LimitExceeded,
+    NotDue,
     NotFound,
     Outcome,
     Progress,
@@ -447,3 +448,45 @@ def test_an_error_carries_its_fields_and_says_them(
 ) -> None:
     assert vars(error) == fields
     assert str(error) == words
+
+
+# --- attempts, sleeps and recorded steps -----------------------------------------------------
+
+
+def test_a_task_is_claimed_when_it_is_due_and_then_at_any_time() -> None:
+    task = lifecycle.requeue(working(), 2_000, due_at=5_000, until=90_000).task
+    assert (task.state, task.worker, task.due_at) == (State.SUBMITTED, None, 5_000)
+    assert task.deadline == 90_000
+    with pytest.raises(NotDue, match="t1 must not start before 5000"):
+        lifecycle.start(task, 4_999, worker="w2")
+    task = lifecycle.start(task, 5_000, worker="w2").task
+    assert (task.due_at, task.failures, task.losses) == (None, 0, 0)
+    call = Call("tools/call", "greet", not_before=3_000)
+    with pytest.raises(NotDue):
+        lifecycle.start(lifecycle.submit("t1", "alice", call, 0, ttl_ms=None).task, 0, worker="w1")
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_failed_attempt_is_counted_and_shown(asked: bool) -> None:
+    task = waiting() if asked else working()
+    step = lifecycle.requeue(task, 2_000, error="OSError", message="Attempt 1 failed.")
+    assert step.entry.event is (Event.REPORT if asked else Event.REQUEUE)
+    task = step.task
+    assert (task.failures, task.error, task.message) == (1, "OSError", "Attempt 1 failed.")
+    assert (task.losses, task.worker, task.updated_at) == (0, None, 2_000)
+
+
+def test_a_recorded_step_is_a_line_of_history_that_clients_do_not_see() -> None:
+    before = working()
+    step = lifecycle.record(before, 2_000, b"{}", fence=before.fence)
+    assert (step.entry.event, step.entry.data) == (Event.REPORT, b"{}")
+    assert (step.task.recorded, step.task.updated_at) == (1, before.updated_at)
+    with pytest.raises(StaleFence):
+        lifecycle.record(lifecycle.requeue(before, 2_000).task, 2_000, b"{}", fence=before.fence)
+
+
+def test_a_rerun_names_the_task_that_it_repeats() -> None:
+    step = lifecycle.submit(
+        "t2", "alice", submitted().call, 0, ttl_ms=None, tool_version="2", rerun_of="t1"
+    )
+    assert (step.task.rerun_of, step.task.tool_version) == ("t1", "2")

@@ -3,6 +3,7 @@
 import attrs
 import pytest
 
+from taskmachine.protocol.dialects.dialect import wishes_of
 from taskmachine.protocol.dialects.erlmcp.receiver import RECEIVER as RECEIVER_ERLMCP
 from taskmachine.protocol.dialects.mcp_2025_11_25 import messages as g1
 from taskmachine.protocol.dialects.mcp_2025_11_25.receiver import RECEIVER as RECEIVER_2025
@@ -138,6 +139,9 @@ def test_a_request_can_ask_to_start_later_in_every_dialect() -> None:
         assert isinstance(out, Perform)
         assert isinstance(out.operation, Create)
         assert out.operation.call.not_before == 1_785_232_800_000
+        assert wishes_of(out.operation.call) == {
+            "taskmachine/not-before": "2026-07-28T10:00:00.000Z"
+        }
 
 
 @pytest.mark.parametrize("time", ["", "tomorrow", "2026-07-28", 1785232800000, {}])

@@ -26,11 +26,16 @@ class Recorded:
     """The result as JSON, or its beginning; of a sleep the time of its end."""
 
     @property
-    def words(self) -> str:
-        """Describe it after its kind, as in `step` `fetch, 14 bytes: {"pages":3}`."""
+    def note(self) -> str:
+        """What it came to: `11 bytes: {"pages":3}`, or `until ...`."""
         if self.kind == "sleep":
-            return f"{self.key} until {self.result}"
-        return f"{self.key}, {counted(self.size, 'byte')}: {self.result}"
+            return f"until {self.result}"
+        return f"{counted(self.size, 'byte')}: {self.result}"
+
+    @property
+    def words(self) -> str:
+        """Its key and note, as in `nap until ...`."""
+        return f"{self.key}{'' if self.kind == 'sleep' else ','} {self.note}"
 
     @property
     def document(self) -> JSONObject:

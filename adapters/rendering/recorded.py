@@ -3,10 +3,11 @@
 from typing import Final
 
 import attrs
+import msgspec
 
-from taskmachine.adapters.rendering.values import moment_text, read_value
+from taskmachine.adapters.rendering.values import moment_text
 from taskmachine.adapters.rendering.wording import counted
-from taskmachine.protocol.jsonvalue import JSONObject, encode_json
+from taskmachine.protocol.jsonvalue import JSONObject
 
 __all__ = ["Recorded", "read_record"]
 
@@ -42,18 +43,27 @@ class Recorded:
         return attrs.asdict(self)
 
 
+class _Record(msgspec.Struct):
+    kind: str
+    key: str
+    result: msgspec.Raw
+    """Not decoded: a page shows hundreds of records, of which it needs the beginning."""
+
+
+_DECODER: Final = msgspec.json.Decoder(_Record)
+
+
 def read_record(data: bytes) -> Recorded:
     """Decode the data of a history entry.  Data of another form is a `record` without a key."""
-    match read_value(data):
-        case {"kind": "sleep", "key": str(key), "result": int(until)}:
-            return Recorded("sleep", key, len(str(until)), f"{moment_text(until)} UTC")
-        case {"kind": str(kind), "key": str(key), "result": result}:
-            return _shortened(kind, key, encode_json(result))
-        case _:
-            return _shortened("record", "", data)
-
-
-def _shortened(kind: str, key: str, result: bytes) -> Recorded:
-    text = result.decode(errors="backslashreplace")
-    shown = text if len(text) <= MOST_CHARS else f"{text[:MOST_CHARS]}…"
-    return Recorded(kind, key, len(result), shown)
+    try:
+        record = _DECODER.decode(data)
+    except ValueError:
+        record = _Record("record", "", msgspec.Raw(data))
+    result = bytes(record.result)
+    if record.kind == "sleep" and result.isdigit():
+        shown = f"{moment_text(int(result))} UTC"
+    else:
+        shown = result[: 4 * MOST_CHARS + 4].decode(errors="backslashreplace")
+        if len(shown) > MOST_CHARS:
+            shown = f"{shown[:MOST_CHARS]}…"
+    return Recorded(record.kind, record.key, len(result), shown)

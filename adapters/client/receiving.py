@@ -248,7 +248,10 @@ async def open_receiving(
         retention_ms=dict.fromkeys((State.COMPLETED, State.FAILED, State.CANCELLED), ttl_ms),
     )
     open_tasks, kept = receiver.tasks, KEPT * receiver.tasks
-    limits = Limits(caps=Caps(open_tasks, open_tasks, kept, kept), concurrency=open_tasks)
+    limits = Limits(
+        caps=Caps(open_tasks, open_tasks, kept, kept),
+        concurrency=2 * open_tasks,  # the server is the only owner, and its share is three quarters
+    )
     store = await open_store(receiver.store)
     try:
         runtime = await start_runtime(

@@ -9,15 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from taskmachine.adapters.engines.fair_queue import FairQueue
+from taskmachine.adapters.engines.fair_queue import FairQueue, priority_of
 from taskmachine.adapters.engines.worker import MOST_QUEUED, POLL_S, WAKE_S, TaskWorker
 from taskmachine.adapters.runtime.claims import Claim
 from taskmachine.adapters.runtime.engine import PeriodicJob
 from taskmachine.adapters.runtime.service import Reservation, TaskService
 from taskmachine.adapters.runtime.tool_runs import ToolRunner
 from taskmachine.adapters.stores import StoreError, Worker
-from taskmachine.adapters.tools.registry import Tool, Tools
-from taskmachine.protocol.jsonvalue import decode_json
+from taskmachine.adapters.tools.registry import Tools
 from taskmachine.statemachine import Task
 
 __all__ = ["LocalEngine"]
@@ -55,10 +54,13 @@ class LocalEngine:
         }
 
     def reserve(self, task: Task) -> Reservation | None:
-        """Let the worker claim a new task immediately if it is free and no task is queued."""
+        """Let the worker claim a new task immediately if it has room for its owner.
+
+        Then every queued task is of an owner without room: the others have been started.
+        """
         is_ours = task.call.name in self._tools and task.due_at is None
-        if is_ours and not self._queue.waiting and self._worker.has_room:
-            return self._worker.reserve(task.id)
+        if is_ours and self._worker.has_room_for(task.owner):
+            return self._worker.reserve(task)
         return None
 
     def dispatch(self, task: Task) -> None:
@@ -69,7 +71,7 @@ class LocalEngine:
         tool = self._tools.get(task.call.name or "")
         if tool is None or (task.due_at or 0) > self._service.clock():
             return
-        self._queue.push(task.id, task.owner, _priority(task, tool))
+        self._queue.push(task.id, task.owner, priority_of(task, tool))
         self._run_queued()
 
     async def poll(self) -> float:
@@ -80,7 +82,7 @@ class LocalEngine:
 
     async def wake(self) -> float:
         """Find tasks that have become due: the one read costs the same for any number asleep."""
-        if len(self._queue.waiting) < MOST_QUEUED:
+        if len(self._queue) < MOST_QUEUED:
             self._dispatch_all(await self._service.store.due(self._service.clock(), MOST_QUEUED))
         return WAKE_S
 
@@ -93,9 +95,9 @@ class LocalEngine:
                 self.dispatch(task)
 
     def _run_queued(self) -> None:
-        while self._queue.waiting and self._worker.has_room:
-            task_id = self._queue.pop()
-            self._worker.begin(task_id, partial(self._claim, task_id))
+        while self._worker.has_room and (found := self._queue.pop(self._worker.has_room_for)):
+            task_id, owner = found
+            self._worker.begin(task_id, owner, partial(self._claim, task_id))
 
     async def _claim(self, task_id: str) -> Claim | None:
         try:
@@ -103,11 +105,3 @@ class LocalEngine:
         except StoreError as error:  # `poll` finds the task, whether it was claimed or not
             log.warning("task %s could not be claimed: %s", task_id, error)
             return None
-
-
-def _priority(task: Task, tool: Tool) -> str:
-    """Return the priority that the creator requested, or else that of the tool."""
-    if task.metadata == b"{}":  # fast path
-        return tool.priority
-    priority = decode_json(task.metadata).get("priority")
-    return priority if priority in ("low", "normal", "high") else tool.priority

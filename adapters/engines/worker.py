@@ -13,6 +13,7 @@ from typing import Final
 
 import attrs
 
+from taskmachine.adapters.engines.shares import Shares
 from taskmachine.adapters.runtime.claims import Claim, claim, give_back
 from taskmachine.adapters.runtime.observer import RunEnd
 from taskmachine.adapters.runtime.service import Reservation, TaskService
@@ -86,7 +87,8 @@ class TaskWorker:
         self._on_room = on_room
         self._worker = new_worker()
         self._concurrency = service.limits.concurrency
-        self._running: dict[asyncio.Task[None], str] = {}
+        self._running: dict[asyncio.Task[None], _Place] = {}
+        self._shares = Shares()
         self._runs: dict[asyncio.Task[None], _TaskRun] = {}
         self._abandoned = 0
         self._is_closing = False
@@ -94,25 +96,33 @@ class TaskWorker:
     @property
     def has_room(self) -> bool:
         """True if one more tool may run."""
-        # Up to the same number of abandoned tools is tolerated; more of them reduce the capacity.
-        taken = len(self._running) + max(0, self._abandoned - self._concurrency)
-        return not self._is_closing and taken < self._concurrency
+        return self._free > 0
+
+    def has_room_for(self, owner: str) -> bool:
+        """Return True if one more tool of this owner may run."""
+        return self._shares.may_take(owner, self._free)
+
+    @property
+    def owners_without_room(self) -> list[str]:
+        """The owners of running tools that may not run one more."""
+        return self._shares.full(self._free)
 
     def has(self, task_id: str) -> bool:
         """Return True if the tool of this task runs or is about to run here."""
-        return task_id in self._running.values()
+        return any(place.task_id == task_id for place in self._running.values())
 
-    def begin(self, task_id: str, take: Callable[[], Awaitable[Claim | None]]) -> None:
+    def begin(self, task_id: str, owner: str, take: Callable[[], Awaitable[Claim | None]]) -> None:
         """Run the tool of a task once `take` has claimed it."""
         running = asyncio.create_task(self._run(take), name=f"task {task_id}")
-        self._running[running] = task_id
+        self._running[running] = _Place(task_id, owner)
+        self._shares.take(owner)
         running.add_done_callback(self._end)
 
-    def reserve(self, task_id: str) -> Reservation:
+    def reserve(self, task: Task) -> Reservation:
         """Run the tool of a task as soon as it is stored."""
         claimed = asyncio.get_running_loop().create_future()
         reservation = _Reservation(self._service, self._worker.id, claimed)
-        self.begin(task_id, lambda: reservation.claim)
+        self.begin(task.id, task.owner, lambda: reservation.claim)
         return reservation
 
     def claim(self, task_id: str) -> Awaitable[Claim | None]:
@@ -167,12 +177,21 @@ class TaskWorker:
 
     # --- tool runs ---------------------------------------------------------------------------
 
+    @property
+    def _free(self) -> int:
+        if self._is_closing:
+            return 0
+        # Up to the same number of abandoned tools is tolerated; more of them reduce the capacity.
+        taken = len(self._running) + max(0, self._abandoned - self._concurrency)
+        return self._concurrency - taken
+
     def _end(self, running: asyncio.Task[None]) -> None:
-        task_id = self._running.pop(running, None)
-        if task_id is None:
+        place = self._running.pop(running, None)
+        if place is None:
             return  # `_stop` has replaced it
+        self._shares.release(place.owner)
         if not running.cancelled() and (error := running.exception()) is not None:
-            log.error("task %s: its tool run failed", task_id, exc_info=error)
+            log.error("task %s: its tool run failed", place.task_id, exc_info=error)
         self._on_room()
 
     async def _run(self, take: Callable[[], Awaitable[Claim | None]]) -> None:
@@ -268,6 +287,14 @@ class TaskWorker:
     def _abandoned_ended(self) -> None:
         self._abandoned -= 1
         self._on_room()
+
+
+@attrs.frozen
+class _Place:
+    """What holds one place of a worker."""
+
+    task_id: str
+    owner: str
 
 
 @attrs.define(eq=False)

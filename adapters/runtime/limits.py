@@ -35,4 +35,7 @@ class Limits:
     calls: int = 1_000
     """Maximum number of unanswered requests per connection."""
     concurrency: int = 64
-    """Maximum number of tools that run at the same time in one process."""
+    """Maximum number of tools that run at the same time in one process.
+
+    An owner may start one while it holds less than three times as many places as are free.
+    """

@@ -62,7 +62,7 @@ class Conflict(TaskmachineError):
 class Caps:
     """Maximum numbers of live (unfinished) and retained (stored) tasks."""
 
-    live_of_owner: int = 1_000
+    live_of_owner: int = 250
     live: int = 1_000
     retained_of_owner: int = 10_000
     retained: int = 100_000

@@ -6,12 +6,12 @@ Workers also write tickets, for tasks that they release.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Final
 
 from taskmachine.adapters.engines.procrastinate.tickets import Tickets, queue_of
-from taskmachine.adapters.engines.worker import MOST_QUEUED, POLL_S, TaskWorker
+from taskmachine.adapters.engines.worker import MOST_QUEUED, POLL_S, WAKE_S, TaskWorker
 from taskmachine.adapters.runtime.claims import Claim
 from taskmachine.adapters.runtime.engine import PeriodicJob
 from taskmachine.adapters.runtime.service import TaskService
@@ -26,8 +26,8 @@ __all__ = ["ReplicaEngine", "WorkerEngine"]
 
 log: Final = logging.getLogger("taskmachine")
 
-FETCH_S: Final = 0.5
-"""How often to fetch a ticket without a notification, as tickets become due without one."""
+FETCH_S: Final = 1.0
+"""How often to fetch a ticket without a notification."""
 
 
 class ReplicaEngine:
@@ -69,7 +69,8 @@ class WorkerEngine(ReplicaEngine):
         self._tools = tools
         self._queues = [queue_of(name) for name in tools]
         self._room = asyncio.Event()
-        self._worker = TaskWorker(service, tools, runner, new_worker, self._room.set)
+        self._worker = TaskWorker(service, tools, runner, new_worker, self._make_room)
+        self._skipped: Collection[str] = ()
         self._unknown: set[str] = set()
         self._without_ticket: set[str] = set()
 
@@ -85,6 +86,7 @@ class WorkerEngine(ReplicaEngine):
             "notification of tickets": self._listen,
             "deletion of tickets": self._delete,
             "recovery of tickets": self._recover,
+            "waking of tasks": self._wake,
         }
 
     async def shutdown(self, grace_s: float | None = None) -> None:
@@ -102,12 +104,18 @@ class WorkerEngine(ReplicaEngine):
             while not self._worker.has_room:
                 self._room.clear()
                 await self._room.wait()
-            ticket = await self._tickets.fetch(self._queues)
+            self._skipped = self._worker.owners_without_room
+            ticket = await self._tickets.fetch(self._queues, self._skipped)
             if ticket is None:
                 await self._tickets.wait(FETCH_S)
             else:
-                task_id, number = ticket
-                self._worker.begin(task_id, partial(self._claim, task_id, number))
+                task_id, owner, number = ticket
+                self._worker.begin(task_id, owner, partial(self._claim, task_id, number))
+
+    def _make_room(self) -> None:
+        self._room.set()
+        if self._skipped:
+            self._tickets.hint()
 
     async def _claim(self, task_id: str, number: int) -> Claim | None:
         # Retried without limit: no other worker recovers a ticket of a live worker.
@@ -122,6 +130,12 @@ class WorkerEngine(ReplicaEngine):
     async def _listen(self) -> float:
         await self._tickets.listen(self._queues)
         return FETCH_S
+
+    async def _wake(self) -> float:
+        """Write the tickets of tasks that have become due."""
+        due = await self._store.due(self._service.clock(), MOST_QUEUED)
+        await asyncio.gather(*map(self._tickets.write, await self._tickets.missing(due)))
+        return WAKE_S
 
     async def _recover(self) -> float:
         """Recover lost tickets and claims, and queued tasks without a ticket.

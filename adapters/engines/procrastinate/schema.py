@@ -1,7 +1,8 @@
 """The tables of procrastinate, in the schema of the store.
 
 There they are backed up together with the tasks, and workers of other applications do not see the
-tickets.  Migrations are those of procrastinate; `meta` records the last one.
+tickets.  Migrations are those of procrastinate; `meta` records the last one.  An index is added, by
+which owners take turns.
 """
 
 from pathlib import Path
@@ -16,12 +17,19 @@ from taskmachine.adapters.stores.postgresql.faults import translated
 from taskmachine.adapters.stores.postgresql.schema import lock_key
 from taskmachine.statemachine import ConfigurationError
 
-__all__ = ["prepare"]
+__all__ = ["OWNER", "prepare"]
+
+OWNER: Final = """(args->>'owner') COLLATE "C\""""
+"""The owner of the task of a ticket, as in the index."""
 
 _LAST: Final = "SELECT value FROM @meta WHERE name = 'procrastinate'"
 _SET_LAST: Final = """
     INSERT INTO @meta (name, value) VALUES ('procrastinate', %s)
     ON CONFLICT (name) DO UPDATE SET value = excluded.value"""
+_HAS_TURNS: Final = "SELECT 1 WHERE to_regclass('@taskmachine_turns') IS NOT NULL"
+_ADD_TURNS: Final = f"""
+    CREATE INDEX IF NOT EXISTS taskmachine_turns
+    ON @procrastinate_jobs (({OWNER}), priority DESC, id) WHERE status = 'todo'"""
 
 
 async def prepare(address: Address) -> None:
@@ -35,7 +43,7 @@ async def prepare(address: Address) -> None:
     session = Session(connection, address.schema)
     async with connection:
         with translated(address.place):
-            if await _last(session) == newest:
+            if await _last(session) == newest and await session.row(_HAS_TURNS) is not None:
                 return
             try:
                 async with session.transaction():
@@ -54,6 +62,7 @@ async def prepare(address: Address) -> None:
                     )
                     for script in scripts:
                         await connection.execute(script.encode())
+                    await session.send(_ADD_TURNS)
                     await session.send(_SET_LAST, (newest.encode(),))
             except errors.InsufficientPrivilege as error:
                 raise ConfigurationError(

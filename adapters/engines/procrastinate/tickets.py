@@ -5,8 +5,9 @@ has the tool, and deleted once the task is claimed: from then on lease and fence
 A superfluous ticket is harmless, as its task cannot be claimed; a ticket of a lost worker is
 retried.
 
-This module uses procrastinate's `JobManager`.  Procrastinate's `Worker` is not used: it exits
-whenever the database is briefly unavailable, after waiting for every running job.
+This module uses procrastinate's `JobManager`, except to fetch: procrastinate orders jobs by
+priority, here owners take turns.  Procrastinate's `Worker` is not used: it exits whenever the
+database is briefly unavailable, after waiting for every running job.
 """
 
 import asyncio
@@ -15,7 +16,6 @@ import logging
 import re
 from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager, suppress
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import psycopg
@@ -23,7 +23,8 @@ from procrastinate import App, PsycopgConnector
 from procrastinate.exceptions import AlreadyEnqueued, ConnectorException
 from psycopg import AsyncConnection
 
-from taskmachine.adapters.engines.procrastinate.schema import prepare
+from taskmachine.adapters.engines.fair_queue import priority_of
+from taskmachine.adapters.engines.procrastinate.schema import OWNER, prepare
 from taskmachine.adapters.stores import StoreError
 from taskmachine.adapters.stores.postgresql.connections import (
     WAIT_S,
@@ -41,7 +42,32 @@ log: Final = logging.getLogger("taskmachine")
 
 NAME: Final = "taskmachine"
 PRIORITIES: Final[dict[Priority, int]] = {"low": -1, "normal": 0, "high": 1}
-"""Priorities of tools.  Those that callers request are ignored, as they affect all callers."""
+
+_WAITS: Final = "status = 'todo' AND queue_name = ANY (%(queues)s)"
+_NEXT_OWNER: Final = f"""
+    SELECT {OWNER} FROM procrastinate_jobs
+    WHERE {_WAITS} AND {OWNER} > {{}} ORDER BY {OWNER} LIMIT 1"""
+_FETCH: Final = f"""
+    -- Steps from owner to owner, however many tickets an owner has.
+    WITH RECURSIVE turns (owner) AS (
+        ({_NEXT_OWNER.format("%(last)s::text")})
+        UNION ALL
+        SELECT ({_NEXT_OWNER.format("turns.owner")}) FROM turns
+        WHERE turns.owner = ANY (%(skipped)s::text[])
+    ), turn AS (
+        SELECT owner FROM turns WHERE owner <> ALL (%(skipped)s::text[])
+    ), job AS (
+        SELECT id FROM procrastinate_jobs
+        WHERE {_WAITS} AND {OWNER} = (SELECT owner FROM turn)
+        ORDER BY priority DESC, id LIMIT 1 FOR UPDATE SKIP LOCKED
+    ), fetched AS (
+        UPDATE procrastinate_jobs SET status = 'doing', worker_id = %(worker)s
+        FROM job WHERE procrastinate_jobs.id = job.id
+        RETURNING procrastinate_jobs.id, args->>'task_id' AS task_id
+    )
+    SELECT turn.owner, fetched.id, fetched.task_id FROM turn LEFT JOIN fetched ON true"""
+"""Fetch the first ticket of the next owner after `last`: no row if there is no such owner, no id if
+other workers are fetching all of its tickets."""
 
 STALLED_S: Final = 15.0
 """A worker without a heartbeat for this long has lost its tickets; the same as a lease."""
@@ -73,6 +99,7 @@ class Tickets:
         self._app = App(connector=PsycopgConnector())
         self._jobs = self._app.job_manager
         self._worker_id: int | None = None
+        self._last_owner = ""
         self._hint = asyncio.Event()
         self._finished: list[int] = []
         self._has_finished = asyncio.Event()
@@ -96,7 +123,12 @@ class Tickets:
     # --- writing them ------------------------------------------------------------------------
 
     async def write_within(self, connection: AsyncConnection[Any], task: Task) -> None:
-        """Write a ticket in the transaction that puts its task into the queue."""
+        """Write a ticket in the transaction that puts its task into the queue.
+
+        A task that is due later gets its ticket then, from any worker.
+        """
+        if task.due_at is not None:
+            return
         try:
             # For this transaction only: the store may be behind a connection pooler.
             await connection.execute(self._path, (True,))
@@ -113,6 +145,8 @@ class Tickets:
     async def missing(self, tasks: Iterable[Task]) -> list[Task]:
         """Return those of these queued tasks that have no ticket."""
         by_lock = {_lock(task): task for task in tasks}
+        if not by_lock:
+            return []
         async with self._translated():
             rows = await self._app.connector.execute_query_all_async(
                 "SELECT queueing_lock FROM procrastinate_jobs"
@@ -124,21 +158,26 @@ class Tickets:
 
     # --- taking them -------------------------------------------------------------------------
 
-    async def fetch(self, queues: Collection[str]) -> tuple[str, int] | None:
-        """Return the id of the next task and the number of its ticket, or None."""
+    async def fetch(
+        self, queues: Collection[str], skipped: Collection[str] = ()
+    ) -> tuple[str, str, int] | None:
+        """Return the id of the next task, its owner and the number of its ticket, or None.
+
+        Owners take turns, except those to skip.
+        """
+        self._hint.clear()
         async with self._translated():
             if self._worker_id is None:
                 self._worker_id = await self._jobs.register_worker()
-            self._hint.clear()
             try:
-                job = await self._jobs.fetch_job(queues, self._worker_id)
+                for start in dict.fromkeys((self._last_owner, "")):  # then from the beginning
+                    if found := await self._fetch(queues, skipped, start):
+                        self._last_owner = found[1]
+                        return found
             except ConnectorException:
                 self._worker_id = None  # it may have been pruned: register again
                 raise
-        if job is None:
-            return None
-        assert job.id is not None, "it comes from the database"
-        return str(job.task_kwargs["task_id"]), job.id
+        return None
 
     def finish(self, number: int) -> None:
         """Mark a ticket as finished; it is deleted soon, together with others."""
@@ -151,8 +190,12 @@ class Tickets:
         await asyncio.sleep(GATHER_S)
         await self._delete_finished()
 
+    def hint(self) -> None:
+        """End `wait`, as there may be a ticket to fetch."""
+        self._hint.set()
+
     async def wait(self, seconds: float) -> None:
-        """Wait for the notification of a new ticket, at most for `seconds`."""
+        """Wait for a hint, such as the notification of a new ticket, at most for `seconds`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._hint.wait()
@@ -161,7 +204,7 @@ class Tickets:
         """Receive notifications of new tickets, forever.  Without them `wait` times out."""
 
         async def on_notification(**_: Any) -> None:
-            self._hint.set()
+            self.hint()
 
         async with self._translated():
             await self._jobs.listen_for_jobs(on_notification=on_notification, queues=queues)
@@ -188,6 +231,24 @@ class Tickets:
 
     # --- internals ---------------------------------------------------------------------------
 
+    async def _fetch(
+        self, queues: Collection[str], skipped: Collection[str], last: str
+    ) -> tuple[str, str, int] | None:
+        while True:
+            rows = await self._app.connector.execute_query_all_async(
+                _FETCH,
+                queues=[*queues],
+                skipped=[*skipped],
+                last=last,
+                worker=self._worker_id,
+            )
+            if not rows:
+                return None
+            [found] = rows
+            if found["id"] is not None:
+                return found["task_id"], found["owner"], found["id"]
+            last = found["owner"]
+
     async def _delete_finished(self) -> None:
         finished = [*self._finished]
         async with self._translated():
@@ -200,17 +261,14 @@ class Tickets:
 
     async def _defer(self, task: Task, connection: AsyncConnection[Any] | None) -> None:
         name = task.call.name or ""
-        tool = self._tools.get(name)
-        due_at = None if task.due_at is None else datetime.fromtimestamp(task.due_at / 1_000, UTC)
         await self._app.configure_task(
             NAME,
             allow_unknown=True,
             queue=queue_of(name),
             queueing_lock=_lock(task),
-            priority=PRIORITIES[tool.priority if tool else "normal"],
-            schedule_at=due_at,
+            priority=PRIORITIES[priority_of(task, self._tools.get(name))],
             connection=connection,
-        ).defer_async(task_id=task.id)
+        ).defer_async(task_id=task.id, owner=task.owner)
 
     async def _configure(self, connection: AsyncConnection[Any]) -> None:
         await connection.execute(self._path, (False,))

@@ -162,6 +162,19 @@ class EngineContract:
 
         _play(new_place(), scene, Limits(concurrency=2))
 
+    def test_no_owner_takes_every_place(self, new_place: NewRuntimePlace) -> None:
+        async def scene(runtime: Runtime, recorder: _Recorder) -> None:
+            flood = [await _create(runtime, "gated") for _ in range(10)]
+            await recorder.is_full.wait()
+            other = await _create(runtime, "quick", "bob")
+            assert (await _ended(runtime, other)).state is State.COMPLETED
+            assert 2 <= recorder.running < 8
+            recorder.gate.set()
+            ended = [await _ended(runtime, task) for task in flood]
+            assert {task.state for task in ended} == {State.COMPLETED}
+
+        _play(new_place(), scene, Limits(concurrency=8))
+
     def test_a_stopped_runtime_returns_unfinished_tasks_to_the_queue(
         self, new_place: NewRuntimePlace
     ) -> None:
@@ -211,13 +224,13 @@ def _run(main: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(within())
 
 
-async def _create(runtime: Runtime, tool: str) -> Task:
+async def _create(runtime: Runtime, tool: str, owner: str = _OWNER) -> Task:
     call = Call("tools/call", tool, answers=frozenset({"elicitation/create"}))
-    return await runtime.create(_OWNER, Create(call))
+    return await runtime.create(owner, Create(call))
 
 
 async def _ended(runtime: Runtime, task: Task) -> Task:
-    return await runtime.service.collect(_OWNER, task.id)
+    return await runtime.service.collect(task.owner, task.id)
 
 
 def _result(task: Task) -> bytes:

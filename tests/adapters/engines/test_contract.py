@@ -1,8 +1,6 @@
 """The contract of engines: the built-in ones pass it, and broken ones fail it."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
-from itertools import count
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,30 +8,11 @@ import attrs
 import pytest
 
 from taskmachine.adapters.engines.local import LocalEngine
-from taskmachine.adapters.engines.procrastinate.opening import for_replicas, for_workers
 from taskmachine.adapters.runtime.engine import MakeEngine, PeriodicJob
-from taskmachine.adapters.runtime.limits import Limits
-from taskmachine.adapters.runtime.runtime import Runtime, RuntimeConfig, open_runtime
 from taskmachine.adapters.runtime.service import TaskService
-from taskmachine.adapters.runtime.testing.contract import (
-    EngineContract,
-    NewRuntimePlace,
-    RuntimePlace,
-)
-from taskmachine.adapters.tools.registry import Tools
+from taskmachine.adapters.runtime.testing.contract import EngineContract, NewRuntimePlace
+from tests.adapters.engines.places import on_sqlite, with_worker
 from tests.adapters.stores.postgres_server import Server
-
-
-def on_sqlite(folder: Path, engine: MakeEngine) -> NewRuntimePlace:
-    numbers = count()
-
-    def new_place() -> RuntimePlace:
-        url = f"sqlite:{folder / str(next(numbers))}"
-        return lambda tools, limits: open_runtime(
-            url, tools, RuntimeConfig(engine=engine, limits=limits)
-        )
-
-    return new_place
 
 
 class TestLocal(EngineContract):
@@ -45,20 +24,7 @@ class TestLocal(EngineContract):
 class TestProcrastinate(EngineContract):
     @pytest.fixture
     def new_place(self, server: Server) -> NewRuntimePlace:
-        def new_place() -> RuntimePlace:
-            url = server.new_url()
-
-            @asynccontextmanager
-            async def place(tools: Tools, limits: Limits) -> AsyncIterator[Runtime]:
-                async with (
-                    open_runtime(url, tools, RuntimeConfig(engine=for_replicas)) as replica,
-                    open_runtime(url, tools, RuntimeConfig(engine=for_workers, limits=limits)),
-                ):
-                    yield replica
-
-            return place
-
-        return new_place
+        return lambda: with_worker(server)
 
 
 # --- the kit itself: each of these engines has a bug that it must find ----------------------------
@@ -80,6 +46,14 @@ class Unbounded(LocalEngine):
         super().__init__(service, *rest)
 
 
+class Greedy(LocalEngine):
+    """Lets one owner take every place."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._worker._shares.may_take = lambda owner, free: free > 0  # type: ignore[method-assign]
+
+
 class Obstinate(LocalEngine):
     """Does not release its tasks at shutdown."""
 
@@ -96,6 +70,7 @@ class Obstinate(LocalEngine):
         (Idle, EngineContract.test_a_tool_that_waits_resumes_with_the_answer),
         (Idle, EngineContract.test_a_tool_that_parks_is_run_again_with_the_answer),
         (Unbounded, EngineContract.test_no_more_tools_run_than_the_limit_says),
+        (Greedy, EngineContract.test_no_owner_takes_every_place),
         (Obstinate, EngineContract.test_a_stopped_runtime_returns_unfinished_tasks_to_the_queue),
     ],
 )

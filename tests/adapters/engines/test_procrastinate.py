@@ -13,6 +13,7 @@ import pytest
 from psycopg import AsyncConnection
 
 from taskmachine.adapters.engines.local import LocalEngine
+from taskmachine.adapters.engines.procrastinate.engines import FETCH_S
 from taskmachine.adapters.engines.procrastinate.opening import for_replicas, for_workers
 from taskmachine.adapters.engines.procrastinate.tickets import Tickets, queue_of
 from taskmachine.adapters.runtime.claims import claim
@@ -329,6 +330,83 @@ async def test_a_worker_runs_so_many_at_a_time(server: Server) -> None:
         for task in tasks:
             assert "through" in text(await ended(replica, task))
         assert bench.most == 2
+
+
+async def test_owners_take_turns_and_priority_counts_only_among_ones_own(server: Server) -> None:
+    tools, order = Tools(), []
+
+    @tools.task(priority="low")
+    async def note(who: str) -> None:
+        order.append(who)
+
+    async with cluster_on(server) as cluster:
+        replica = await cluster.replica(tools)
+        tasks = []
+        for who, priority in (
+            ("a1", "normal"), ("a-high", "high"), ("a-tool", "nonsense"), ("a2", "normal"),
+            ("b-low", "low"), ("b1", "normal"), ("c-high", "high"),
+        ):  # fmt: skip
+            wish = Create(
+                call("note", b'{"who":"%s"}' % who.encode()),
+                metadata=b'{"priority":"%s"}' % priority.encode(),
+            )
+            tasks.append(await replica.create(who[0], wish))
+        await cluster.worker(tools, concurrency=1)
+        for task in tasks:
+            await replica.service.collect(task.owner, task.id)
+    assert order == ["a-high", "b1", "c-high", "a1", "b-low", "a2", "a-tool"]
+
+
+async def test_ticket_that_another_worker_is_fetching_does_not_hide_those_of_other_owners(
+    server: Server,
+) -> None:
+    async with cluster_on(server) as cluster:
+        bench = Bench()
+        replica = await cluster.replica(bench.tools)
+        for owner in ("alice", "bob"):
+            await replica.create(owner, Create(call("quick")))
+        tickets = Tickets(read_url(cluster.url), bench.tools)
+        await tickets.open()
+        schema = cluster.url.rpartition("=")[2]
+        async with await AsyncConnection.connect(server.url()) as other:
+            jobs = f"SELECT 1 FROM {schema}.procrastinate_jobs"
+            await other.execute(f"{jobs} WHERE args->>'owner' = 'alice' FOR UPDATE".encode())
+            owners = [(await tickets.fetch([queue_of("quick")]) or ("", None))[1] for _ in range(2)]
+            assert owners == ["bob", None]
+        fetched = await tickets.fetch([queue_of("quick")])
+        assert fetched is not None
+        assert fetched[1] == "alice"
+        await tickets.close()
+
+
+async def test_worker_does_not_fetch_again_and_again_for_an_owner_at_its_share(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetches = []
+    fetch = Tickets.fetch
+
+    async def counted(*arguments: Any) -> tuple[str, str, int] | None:
+        fetches.append(arguments)
+        return await fetch(*arguments)
+
+    monkeypatch.setattr(Tickets, "fetch", counted)
+    async with cluster_on(server) as cluster:
+        bench = Bench()
+        replica = await cluster.replica(bench.tools)
+        for _ in range(20):
+            await create(replica, "gated")
+        await cluster.worker(bench.tools, concurrency=8)
+        await bench.until_running(6)
+        fetches.clear()
+        began = asyncio.get_running_loop().time()
+        for _ in range(10):
+            quick = await replica.create("bob", Create(call("quick")))
+            await replica.service.collect("bob", quick.id)
+        took = asyncio.get_running_loop().time() - began
+        # For each call: its notification, the ticket after it, the end of its tool; and polling.
+        assert len(fetches) <= 10 * 4 + took / FETCH_S
+        assert len(bench.runs) == 6
+        bench.gate.set()
 
 
 async def test_a_restart_of_the_database_costs_no_task(server: Server) -> None:

@@ -234,6 +234,8 @@ def structured_result_conforms(history: History) -> Iterator[Observation]:
         schema = None if tool is None else tool.get("outputSchema")
         if not isinstance(schema, dict) or outcome.kind != "success":
             continue
+        if "content" not in outcome.result:
+            continue  # not the result of a tool, which another check reports
         if "structuredContent" not in outcome.result:
             words = "the tool has an `outputSchema`, but its result has no `structuredContent`"
             yield bad(words, outcome.where)

@@ -108,7 +108,7 @@ def returns_ended_tasks_to_working(task: Message) -> None:
     task.pop("error", None)
 
 
-@plant(*new("terminal-final"), also=_ALSO, base=_SecondLook)
+@plant(*new("terminal-final"), also=(*_ALSO, *new("structured-result-conforms")), base=_SecondLook)
 def completes_cancelled_tasks(task: Message) -> None:
     if task["status"] == "cancelled":
         task.update(status="completed", result={"content": [], "resultType": "complete"})

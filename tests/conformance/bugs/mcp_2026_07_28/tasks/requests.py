@@ -95,7 +95,8 @@ class _StillThere(Bug):
 variant(_StillThere, "still_implements_tasks_list", *new("no-tasks-list"),
     also=new("server-info-sent"), method="tasks/list", result={"tasks": []})  # fmt: skip
 variant(_StillThere, "still_implements_tasks_result", *new("tasks-result-gone-32601"),
-    also=new("server-info-sent"), method="tasks/result", result={"content": []})  # fmt: skip
+    also=new("server-info-sent", "structured-result-conforms"), method="tasks/result",
+    result={"content": []})  # fmt: skip
 
 
 @plant(*new("auth-on-each-request"), also=new("tool-access-controlled", "http-authentication",

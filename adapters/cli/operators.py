@@ -13,6 +13,7 @@ from rich.console import Console
 
 from taskmachine.adapters.cli import operator_actions as operators
 from taskmachine.adapters.rendering.documents import as_json, entry_document, task_document
+from taskmachine.adapters.rendering.recorded import read_record
 from taskmachine.adapters.rendering.tasks import print_history, print_pairs, print_task, print_tasks
 from taskmachine.adapters.rendering.wording import counted, printable
 from taskmachine.adapters.runtime.runtime import new_id, system_clock
@@ -152,10 +153,12 @@ async def _list(options: argparse.Namespace, console: _Console) -> int:
 async def _show(options: argparse.Namespace, console: _Console) -> int:
     async with _store(options) as store:
         task = await operators.find(store, options.task_id)
+        entries = await store.history(task.id) if task.recorded else ()
     if options.json:
-        sys.stdout.write(as_json(task_document(task)))
+        records = [read_record(entry.data).document for entry in entries if entry.data is not None]
+        sys.stdout.write(as_json({**task_document(task), "recorded": records}))
     else:
-        print_task(console(), task, system_clock())
+        print_task(console(), task, system_clock(), entries)
     return 0
 
 

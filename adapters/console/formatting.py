@@ -8,14 +8,14 @@ from typing import Any, Final
 import attrs
 
 from taskmachine.adapters.rendering.diagram import render_path
-from taskmachine.adapters.rendering.documents import moment, read_value
+from taskmachine.adapters.rendering.recorded import Recorded, read_record
+from taskmachine.adapters.rendering.values import read_value
 from taskmachine.statemachine import Entry, Event, Outcome, Progress, Task
 
 __all__ = [
     "Block",
     "Moment",
     "cut",
-    "moment_text",
     "outcome_blocks",
     "path",
     "percent",
@@ -52,11 +52,6 @@ def pretty(encoded: bytes | None) -> str:
 
 def _indented(value: Any) -> str:
     return cut(value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False))
-
-
-def moment_text(milliseconds: int) -> str:
-    """Return the time in UTC, to the second."""
-    return f"{moment(milliseconds):%Y-%m-%d %H:%M:%S}"
 
 
 def percent(progress: Progress) -> int | None:
@@ -128,6 +123,12 @@ class Moment:
     dest: str
     note: str | None
     count: int = 1
+    data: bytes | None = None
+
+    @property
+    def recorded(self) -> Recorded | None:
+        """What the tool recorded, decoded only for a page that shows it."""
+        return None if self.data is None else read_record(self.data)
 
 
 def timeline(entries: Sequence[Entry]) -> list[Moment]:
@@ -135,9 +136,11 @@ def timeline(entries: Sequence[Entry]) -> list[Moment]:
     moments: list[Moment] = []
     for entry in entries:
         note = None if entry.note is None else cut(entry.note, 500)
-        this = Moment(entry.at, entry.event.value, entry.dest.value, note)
-        if entry.event is Event.REPORT and moments and moments[-1].event == this.event:
-            this = attrs.evolve(this, note=note or moments[-1].note, count=moments[-1].count + 1)
+        this = Moment(entry.at, entry.event.value, entry.dest.value, note, data=entry.data)
+        last = moments[-1] if moments else this
+        is_report = entry.event is Event.REPORT and entry.data is None and last.data is None
+        if moments and is_report and last.event == this.event:
+            this = attrs.evolve(this, note=note or last.note, count=last.count + 1)
             moments.pop()
         moments.append(this)
     return moments[: -MOST_MOMENTS - 1 : -1]

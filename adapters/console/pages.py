@@ -9,9 +9,10 @@ import attrs
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse, Response
 
-from taskmachine.adapters.console.formatting import cut, moment_text, percent, pretty
-from taskmachine.adapters.rendering.documents import read_text
+from taskmachine.adapters.console.formatting import cut, percent, pretty
 from taskmachine.adapters.rendering.tasks import duration, ending, state_of
+from taskmachine.adapters.rendering.values import moment_text, read_text
+from taskmachine.adapters.rendering.waiting import short_time, waiting_text
 from taskmachine.statemachine import Task
 
 __all__ = ["HEADERS", "Pages", "digest"]
@@ -84,7 +85,8 @@ class Pages:
             "percent": percent,
             "pretty": pretty,
             "state": state_of,
-            "summary": _summary,
+            "summary": lambda task: _summary(task, clock()),
+            "waiting": lambda task: waiting_text(task, moment_text),
         }
         self._environment.globals |= {"now": clock, "version": version}
 
@@ -107,13 +109,14 @@ class Pages:
         return Response(file.content, headers=headers, media_type=file.media_type)
 
 
-def _summary(task: Task) -> str:
+def _summary(task: Task, now: int) -> str:
     """Return a summary of a task in one line."""
     outcome = task.outcome
     if outcome is None and task.open_questions:
         line = f"waits for an answer: {', '.join(question.key for question in task.open_questions)}"
     elif outcome is None:
-        line = task.message or (task.progress and task.progress.message) or ""
+        waiting = waiting_text(task, lambda at: short_time(at, now))
+        line = waiting or task.message or (task.progress and task.progress.message) or ""
     elif outcome.result is not None and len(outcome.result) > MOST_READ:
         line = read_text(outcome.result[:MOST_IN_ROW])
     else:

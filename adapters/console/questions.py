@@ -11,7 +11,7 @@ import attrs
 
 from taskmachine.adapters.console.fields import Field, fields_of, read_field
 from taskmachine.adapters.console.formatting import cut, pretty
-from taskmachine.adapters.rendering.documents import read_value
+from taskmachine.adapters.rendering.values import read_value
 from taskmachine.protocol.jsonvalue import JSONObject, decode_json, encode_json
 from taskmachine.statemachine import Question, Reply
 

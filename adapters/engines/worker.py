@@ -23,7 +23,7 @@ from taskmachine.adapters.stores import StoreError, Worker
 from taskmachine.adapters.tools.errors import Gone
 from taskmachine.adapters.tools.registry import Tool, Tools
 from taskmachine.adapters.tools.retries import Again
-from taskmachine.adapters.tools.work import Parked
+from taskmachine.adapters.tools.work import ObserveStep, Parked
 from taskmachine.protocol.caller import Caller
 from taskmachine.protocol.jsonrpc import INTERNAL_ERROR
 from taskmachine.statemachine import (
@@ -337,7 +337,15 @@ class _TaskRun:
         # A notification may be lost, so long runs also poll their task.
         self._watching: asyncio.Task[None] | None = None
         self._timer = asyncio.get_running_loop().call_later(WATCH_S, self._watch)
-        work = _TaskWork(held, self._stopwatch, tool.parks, task.id, task.failures, task.error)
+        work = _TaskWork(
+            held,
+            self._stopwatch,
+            tool.parks,
+            task.id,
+            task.failures,
+            task.error,
+            None if service.observer is None else partial(service.observer.step, task),
+        )
         self.tool_run = runner.prepare(tool, task.call.arguments, work, caller)
 
     def give_up(self, outcome: Outcome | None) -> None:
@@ -415,6 +423,7 @@ class _TaskWork:
     task_id: str
     failures: int
     last_error: str | None
+    observe_step: ObserveStep | None
 
     async def report(self, *, progress: Progress | None, message: str | None) -> None:
         try:

@@ -1,13 +1,14 @@
 """Tasks as JSON documents, for programs."""
 
 import json
-from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
-from taskmachine.protocol.jsonvalue import JSONObject, decode_json
+from taskmachine.adapters.rendering.recorded import read_record
+from taskmachine.adapters.rendering.values import moment, read_value
+from taskmachine.protocol.jsonvalue import JSONObject
 from taskmachine.statemachine import Entry, Outcome, Question, Task
 
-__all__ = ["as_json", "entry_document", "moment", "read_text", "read_value", "task_document"]
+__all__ = ["as_json", "entry_document", "task_document"]
 
 
 def as_json(document: Any) -> str:
@@ -31,6 +32,10 @@ def task_document(task: Task) -> JSONObject:
         "ttlMs": task.ttl_ms,
         "worker": task.worker,
         "losses": task.losses,
+        "failures": task.failures,
+        "lastError": task.error,
+        "dueAt": None if task.due_at is None else _iso(task.due_at),
+        "recordedCount": task.recorded,
         "statusMessage": task.message,
         "progress": None
         if progress is None
@@ -51,6 +56,7 @@ def entry_document(entry: Entry) -> JSONObject:
         "from": entry.source,
         "to": entry.dest,
         "note": entry.note,
+        "recorded": None if entry.data is None else read_record(entry.data).document,
     }
 
 
@@ -77,28 +83,5 @@ def _outcome_document(outcome: Outcome) -> JSONObject:
     }
 
 
-def read_text(encoded: bytes) -> str:
-    """Return stored JSON on one line."""
-    return encoded.decode(errors="backslashreplace")
-
-
-def read_value(encoded: bytes | None) -> Any:
-    """Decode stored JSON; return invalid JSON as text."""
-    if encoded is None:
-        return None
-    try:
-        return decode_json(encoded)
-    except ValueError:
-        return read_text(encoded)
-
-
 def _iso(milliseconds: int) -> str:
     return f"{moment(milliseconds):%Y-%m-%dT%H:%M:%S}.{milliseconds % 1_000:03}Z"
-
-
-def moment(milliseconds: int) -> datetime:
-    """Convert a timestamp; values beyond the calendar become its last second."""
-    return datetime.fromtimestamp(min(max(milliseconds // 1_000, 0), _LAST_SECOND), UTC)
-
-
-_LAST_SECOND: Final = int(datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp())

@@ -12,8 +12,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from taskmachine.adapters.rendering.documents import moment, read_text, read_value
+from taskmachine.adapters.rendering.recorded import read_record
 from taskmachine.adapters.rendering.table import state_text
+from taskmachine.adapters.rendering.values import moment, read_text, read_value
+from taskmachine.adapters.rendering.waiting import short_time, waiting_text
 from taskmachine.adapters.rendering.wording import printable
 from taskmachine.statemachine import Entry, Outcome, Question, Task
 
@@ -27,6 +29,9 @@ __all__ = [
     "print_tasks",
     "state_of",
 ]
+
+MOST_RECORDED: Final = 20
+"""Recorded steps shown with a task; its history has all of them."""
 
 LINES: Final = 8
 """Maximum lines of one value; `--json` prints all of it."""
@@ -79,15 +84,18 @@ def print_tasks(console: Console, tasks: Sequence[Task], now: int, *, with_owner
         room -= width + _GAP
         align: Literal["left", "right"] = "right" if name in ("age", "left") else "left"
         table.add_column(name, no_wrap=True, min_width=width, max_width=width, justify=align)
-    messages = [_cell(_summary(task)) for task in tasks]
+    messages = [_cell(_summary(task, now)) for task in tasks]
     table.add_column("message", no_wrap=True, max_width=max(room, len("message")))
     for row in zip(*(cells for *_, cells in columns), messages, strict=True):
         table.add_row(*row)
     console.print(table)
 
 
-def print_task(console: Console, task: Task, now: int) -> None:
-    """Print the details of a task, each value cut to a few lines."""
+def print_task(console: Console, task: Task, now: int, entries: Sequence[Entry] = ()) -> None:
+    """Print the details of a task, each value cut to a few lines.
+
+    `entries` is its history, with the steps that it has recorded.
+    """
     rows: list[tuple[str, str | Text]] = [
         ("task", task.id),
         ("state", state_text(state_of(task))),
@@ -100,14 +108,21 @@ def print_task(console: Console, task: Task, now: int) -> None:
     if task.deadline is not None:
         what = "forgotten" if task.is_terminal else "expires"
         rows.append((what, f"{_time(task.deadline)} UTC, in {_left(task, now)}"))
+    if task.due_at is not None and (waiting := waiting_text(task, _time)) is not None:
+        rows.append(("waiting", f"{waiting} UTC, in {duration(task.due_at - now)}"))
     if task.worker is not None:
         rows.append(("worker", task.worker))
     if task.losses:
         rows.append(("lost workers", str(task.losses)))
+    if task.failures:
+        rows.append(("failed attempts", str(task.failures)))
+    if task.error is not None:
+        rows.append(("last error", task.error))
     if task.progress is not None:
         rows.append(("progress", _progress(task)))
     if task.message is not None and task.outcome is None:
         rows.append(("message", task.message))
+    rows += _recorded(entries)
     for question in task.questions:
         rows += [(f"asks {question.key}", _asked(question)), ("", _answered(question))]
     if task.partial is not None:
@@ -136,7 +151,7 @@ def print_history(console: Console, entries: Iterable[Entry]) -> None:
             Text(entry.event, "bold"),
             state_text(entry.source),
             state_text(entry.dest),
-            _cell(entry.note or ""),
+            _cell(_note(entry)),
         )
     console.print(table)
 
@@ -184,13 +199,31 @@ def _left(task: Task, now: int) -> str:
     return "" if task.deadline is None else duration(task.deadline - now)
 
 
-def _summary(task: Task) -> str:
+def _recorded(entries: Iterable[Entry]) -> list[tuple[str, str]]:
+    """Return rows for the latest recorded steps."""
+    steps = [entry.data for entry in entries if entry.data is not None]
+    shown = [read_record(data) for data in steps[-MOST_RECORDED:]]
+    rows = [(record.kind, record.words) for record in shown]
+    if len(steps) > len(shown):
+        rows.insert(0, ("steps", f"{len(steps) - len(shown)} earlier ones: see tasks history"))
+    return rows
+
+
+def _note(entry: Entry) -> str:
+    if entry.data is None:
+        return entry.note or ""
+    record = read_record(entry.data)
+    return f"{record.kind} {record.words}"
+
+
+def _summary(task: Task, now: int) -> str:
     """Summarise a task in one line."""
     if task.outcome is not None:
         return ending(task.outcome)
     if task.open_questions:
         return f"asks {', '.join(question.key for question in task.open_questions)}"
-    said = task.message or (task.progress and task.progress.message) or ""
+    waiting = waiting_text(task, lambda at: short_time(at, now))
+    said = waiting or task.message or (task.progress and task.progress.message) or ""
     return said if task.progress is None else f"{_progress(task)} {said}".rstrip()
 
 

@@ -64,6 +64,12 @@ class Observer(Protocol):
     def tool_run(self, task: Task) -> AbstractContextManager[Callable[[RunEnd], None]]:
         """Record the tool run in this block; the runtime calls the yielded function at its end."""
 
+    def step(self, task: Task, key: str, is_recorded: bool) -> AbstractContextManager[object]:
+        """Record a step of a tool, which is called and recorded in this block.
+
+        With `is_recorded` an earlier run has done that, and the block only reads the result.
+        """
+
     def raised(self, error: BaseException) -> None:
         """Record an unexpected error in the current request or tool run."""
 

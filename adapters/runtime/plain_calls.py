@@ -94,6 +94,7 @@ class _PlainWork:
     task_id = None
     failures = 0
     last_error: str | None = None
+    observe_step = None
 
     def __init__(
         self,

@@ -40,6 +40,12 @@ class Meters:
             "From the creation of a task to its end",
             explicit_bucket_boundaries_advisory=TASK_BUCKETS,
         )
+        self.retries = meter.create_counter(
+            names.RETRIES, "{attempt}", "Failed attempts of tools that are repeated"
+        )
+        self.replayed = meter.create_counter(
+            names.REPLAYED, "{step}", "Steps of tools that an earlier run had recorded"
+        )
         self.removed = meter.create_counter(names.REMOVED, "{task}", "Tasks that were removed")
         self.sweep_duration = meter.create_histogram(
             names.SWEEP_DURATION,

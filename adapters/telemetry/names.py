@@ -36,6 +36,8 @@ RUN_END: Final = "taskmachine.run.end"
 OUTCOME: Final = "taskmachine.task.outcome"
 STORE: Final = "taskmachine.store"
 EVENT: Final = "taskmachine.event"
+STEP: Final = "taskmachine.step.key"
+IS_RECORDED: Final = "taskmachine.step.is_recorded"
 
 # --- metrics -----------------------------------------------------------------------------------
 
@@ -43,6 +45,8 @@ REQUEST_DURATION: Final = "mcp.server.operation.duration"
 CREATED: Final = "taskmachine.tasks.created"
 SETTLED: Final = "taskmachine.tasks.settled"
 DURATION: Final = "taskmachine.task.duration"
+RETRIES: Final = "taskmachine.task.retries"
+REPLAYED: Final = "taskmachine.task.steps.replayed"
 LIVE: Final = "taskmachine.tasks.live"
 WAITING: Final = "taskmachine.tasks.waiting"
 REMOVED: Final = "taskmachine.sweep.removed"
@@ -55,4 +59,5 @@ REFUSED: Final = "taskmachine.steps.refused"
 
 EXECUTE_TOOL: Final = "execute_tool"
 TOOL_ERROR: Final = "tool_error"
+RETRIED: Final = "retried"
 CANCELLED: Final = "cancelled"

@@ -6,7 +6,7 @@ async with open_runtime("sqlite:tasks.db", tools, config) as runtime:
 """
 
 from collections.abc import Callable, Container, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from importlib.metadata import version
 from typing import Final
 
@@ -137,7 +137,16 @@ class OpenTelemetry:
         self._meters.refused.add(1, labels)
 
     def tool_run(self, task: Task) -> AbstractContextManager[Callable[[RunEnd], None]]:
-        return spans.tool_run_span(self._tracer, task, self._tool(task.call.name))
+        def retried() -> None:
+            self._meters.retries.add(1, self._labels(task))
+
+        return spans.tool_run_span(self._tracer, task, self._tool(task.call.name), retried)
+
+    def step(self, task: Task, key: str, is_recorded: bool) -> AbstractContextManager[object]:
+        if is_recorded:
+            self._meters.replayed.add(1, self._labels(task))
+            return nullcontext()
+        return spans.step_span(self._tracer, task, self._tool(task.call.name), key)
 
     # --- upkeep ------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
-"""Spans: one for each request, for each run of a tool, and for each task as a whole.
+"""Spans: one for each request, run of a tool, step that it records, and task as a whole.
 
-They contain no data of callers or tools: no arguments, results or messages, not even those of
-exceptions.
+They contain no data of callers or tools but the keys of steps: no arguments, results or messages,
+not even those of exceptions.
 """
 
 import traceback
@@ -27,6 +27,7 @@ __all__ = [
     "emit_task",
     "outcome_name",
     "record_exception",
+    "step_span",
     "tool_run_span",
 ]
 
@@ -114,8 +115,13 @@ def begin_request(
 
 
 @contextmanager
-def tool_run_span(tracer: Tracer, task: Task, tool: str) -> Iterator[Callable[[RunEnd], None]]:
-    """Open the span of one tool run, as current span for everything that the tool starts."""
+def tool_run_span(
+    tracer: Tracer, task: Task, tool: str, on_retry: Callable[[], None]
+) -> Iterator[Callable[[RunEnd], None]]:
+    """Open the span of one tool run, as current span for everything that the tool starts.
+
+    A run that will be retried is an error: its attempt has failed.
+    """
     span = tracer.start_span(
         f"{names.EXECUTE_TOOL} {tool}",
         context=context_of_task(task.call.trace),
@@ -136,6 +142,9 @@ def tool_run_span(tracer: Tracer, task: Task, tool: str) -> Iterator[Callable[[R
                 _fail(span, end)
         else:
             end = how
+        if how == names.RETRIED:
+            _fail(span, end)
+            on_retry()
 
     token = contexts.attach(trace.set_span_in_context(span))
     try:
@@ -143,6 +152,28 @@ def tool_run_span(tracer: Tracer, task: Task, tool: str) -> Iterator[Callable[[R
     finally:
         contexts.detach(token)
         span.set_attribute(names.RUN_END, end)
+        span.end()
+
+
+@contextmanager
+def step_span(tracer: Tracer, task: Task, tool: str, key: str) -> Iterator[None]:
+    """Open the span of a step, as current span for everything that its function starts.
+
+    Its name has no key, as a tool may have a thousand of them.
+    """
+    attributes = {names.TOOL: tool, names.TASK: task.id, names.STEP: key}
+    span = tracer.start_span(f"step {tool}", attributes=attributes)
+    token = contexts.attach(trace.set_span_in_context(span))
+    is_recorded = False
+    try:
+        yield
+        is_recorded = True
+    except Exception as error:
+        _fail(span, _type_name(error))
+        raise
+    finally:
+        contexts.detach(token)
+        span.set_attribute(names.IS_RECORDED, is_recorded)
         span.end()
 
 
@@ -169,14 +200,18 @@ def emit_task(tracer: Tracer, step: Step, tool: str) -> None:
 
 def record_exception(error: BaseException) -> None:
     """Record type and place of an exception on the current span, but not its message."""
-    kind = type(error)
     trace.get_current_span().add_event(
         names.EXCEPTION,
         {
-            names.EXCEPTION_TYPE: f"{kind.__module__}.{kind.__qualname__}",
+            names.EXCEPTION_TYPE: _type_name(error),
             names.EXCEPTION_STACK: "".join(traceback.format_tb(error.__traceback__)),
         },
     )
+
+
+def _type_name(error: BaseException) -> str:
+    kind = type(error)
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _fail(span: Span, error: str) -> None:

@@ -6,7 +6,7 @@ for the same request gets what is stored; another request under the key is an er
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Final
 
 from taskmachine.adapters.tools.work import Work
@@ -50,6 +50,11 @@ class Recorder:
             yield
         finally:
             self._used.discard(key)
+
+    def observed(self, key: str, *, is_recorded: bool) -> AbstractContextManager[object]:
+        """Return the block in which the observer, if there is one, sees a step."""
+        observe = self._work.observe_step
+        return nullcontext() if observe is None else observe(key, is_recorded)
 
     async def find(self, kind: str, key: str, request: str) -> JSONObject | None:
         """Return the record under a key; `StepError` if it is of another request.

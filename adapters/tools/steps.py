@@ -100,11 +100,12 @@ async def block(recorder: Recorder, key: str) -> AsyncIterator[Step]:
     with recorder.using(key):
         found = await recorder.find("step", key, "")
         step = Step() if found is None else Step(found["result"], is_recorded=True)
-        with _named(key):
-            yield step
-        if found is None:
-            step.result = _Results(lambda: None, key).write(step.result)
-            await recorder.record("step", key, "", step.result)
+        with recorder.observed(key, is_recorded=found is not None):
+            with _named(key):
+                yield step
+            if found is None:
+                step.result = _Results(lambda: None, key).write(step.result)
+                await recorder.record("step", key, "", step.result)
 
 
 async def run(
@@ -122,26 +123,36 @@ async def run(
         results = _Results(policy.function, key)
         request = _digest(key, args, kwargs)
         found = await recorder.find("step", key, request)
-        if found is not None:
-            return results.read(found["result"])
-        failures = 0
-        while True:
-            try:
-                returned = await _called(policy, run_in_thread, key, args, kwargs)
-                break
-            except Exception as error:
-                failures += 1
-                pause_s = policy.retries.pause_s(
-                    error, failures, f"{seed} {key}", is_deliberate=isinstance(error, DELIBERATE)
-                )
-                if pause_s is None or isinstance(error, Gone):
-                    raise
-                log.warning("step '%s' failed; retrying in %.1f s: %r", key, pause_s, error)
-                await asyncio.sleep(pause_s)
-        data = results.write(returned)
-        result = results.read(data)  # before it is recorded for good
-        await recorder.record("step", key, request, data)
-        return result
+        with recorder.observed(key, is_recorded=found is not None):
+            if found is not None:
+                return results.read(found["result"])
+            data = results.write(await _attempted(policy, run_in_thread, seed, key, args, kwargs))
+            result = results.read(data)  # before it is recorded for good
+            await recorder.record("step", key, request, data)
+            return result
+
+
+async def _attempted(
+    policy: _Retrying[..., Any],
+    run_in_thread: RunInThread,
+    seed: str,
+    key: str,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> Any:
+    failures = 0
+    while True:
+        try:
+            return await _called(policy, run_in_thread, key, args, kwargs)
+        except Exception as error:
+            failures += 1
+            pause_s = policy.retries.pause_s(
+                error, failures, f"{seed} {key}", is_deliberate=isinstance(error, DELIBERATE)
+            )
+            if pause_s is None or isinstance(error, Gone):
+                raise
+            log.warning("step '%s' failed; retrying in %.1f s: %r", key, pause_s, error)
+            await asyncio.sleep(pause_s)
 
 
 async def gathered(steps: Sequence[Awaitable[Any]]) -> list[Any]:

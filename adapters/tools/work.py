@@ -1,11 +1,15 @@
 """What a context stands on: the task, or the plain call, for which its tool runs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from taskmachine.statemachine import Progress, Question, Reply
 
-__all__ = ["Parked", "Work"]
+__all__ = ["ObserveStep", "Parked", "Work"]
+
+ObserveStep = Callable[[str, bool], AbstractContextManager[object]]
+"""Takes the key of a step, and whether an earlier run has recorded it."""
 
 
 class Parked(BaseException):
@@ -33,6 +37,10 @@ class Work(Protocol):
     @property
     def last_error(self) -> str | None:
         """What the last failed attempt raised."""
+
+    @property
+    def observe_step(self) -> ObserveStep | None:
+        """Observes each step in a block around it, if there is an observer."""
 
     async def report(self, *, progress: Progress | None, message: str | None) -> None: ...
 

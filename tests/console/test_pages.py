@@ -157,6 +157,33 @@ def test_no_page_has_a_serious_accessibility_problem(
     browser.pictures("failed")
 
 
+def test_a_task_shows_its_steps_its_sleep_and_its_failed_attempt(
+    console: ConsoleProcess, browser: Browser
+) -> None:
+    sleeps = console.create(ALICE, "import_orders", pages=3)
+    retried = console.create(ALICE, "import_orders", pages=4)
+    console.sign_in(browser, ADMIN)
+    browser.until_text(f"#task-{sleeps}", "sleeps until ")
+    browser.until_text(f"#task-{retried}", "attempt 3 of 6 from ")
+    browser.pictures("waiting-list")
+    for task_id, name, facts in (
+        (sleeps, "sleep", ("sleeps until ", "Failed attempts\n1", "Recorded steps\n4")),
+        (retried, "retry", ("attempt 3 of 6 from ", "Failed attempts\n2", "Recorded steps\n4")),
+    ):
+        open_task(console, browser, task_id)
+        for fact in facts:
+            browser.until_text("#summary", fact)
+        assert "The shop " in browser.text("#summary pre")
+        assert ' bytes: {"page":1,"rows":[{"order":100,' in browser.text("#timeline")
+        assert ("nap" in browser.text("#timeline")) is (name == "sleep")
+        browser.pictures(f"waiting-{name}")
+        for width in (1280, 400):
+            browser.set_viewport(width)
+            assert not browser.is_too_wide(), (name, width)
+            assert not browser.accessibility_problems()
+    assert not browser.console_errors()
+
+
 def test_scripts_in_a_task_do_not_run(console: ConsoleProcess, browser: Browser) -> None:
     tasks = [console.create(ALICE, tool, text=SCRIPT) for tool in ("echo", "fail")]
     tasks.append(console.create(ALICE, "release", version=SCRIPT))

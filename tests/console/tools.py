@@ -7,6 +7,7 @@ from typing import Final
 from taskmachine.adapters.tools.context import Context
 from taskmachine.adapters.tools.questions import form
 from taskmachine.adapters.tools.registry import ToolError, Tools
+from taskmachine.adapters.tools.retries import Retry
 from taskmachine.adapters.tools.sampling import sampling
 
 __all__ = ["TOOLS"]
@@ -66,6 +67,24 @@ async def steps(gate: str, of: int, ctx: Context) -> str:
         await ctx.progress(number, of, f"step {number} of {of}")
     await _appears(gate)
     return f"{of} steps"
+
+
+async def read_page(number: int) -> dict[str, object]:
+    rows = [{"order": 100 * number + n, "text": "two boxes of <tea>"} for n in range(20)]
+    return {"page": number, "rows": rows}
+
+
+@TOOLS.task(timeout=3_600, retries=5)
+async def import_orders(pages: int, ctx: Context) -> str:
+    """Read pages in steps, sleep for an hour, and wait for a retry at the second attempt."""
+    for number in range(1, pages + 1):
+        await ctx.step(f"page {number}", read_page, number)
+    if ctx.attempt == 1:
+        raise Retry(after=0, reason="The shop was busy")
+    if pages > 3:
+        raise Retry(after=7_200, reason="The shop is closed")
+    await ctx.sleep("nap", hours=1)
+    return f"{pages} pages"
 
 
 @TOOLS.task(timeout=3_600)

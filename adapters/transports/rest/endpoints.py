@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from taskmachine.adapters.rendering.waiting import waiting_text
 from taskmachine.adapters.runtime.runtime import Runtime
 from taskmachine.adapters.stores import StoreError
 from taskmachine.adapters.transports.rest import openapi, problems
@@ -28,6 +29,7 @@ from taskmachine.protocol.dialects.mcp_2026_07_28.messages import DIALECT
 from taskmachine.protocol.dialects.mcp_2026_07_28.receiver import encode_task
 from taskmachine.protocol.dialects.receiver import poll_interval_ms
 from taskmachine.protocol.jsonvalue import JSONObject
+from taskmachine.protocol.timestamps import encode_timestamp
 from taskmachine.statemachine import LimitExceeded, NotFound, Task
 
 __all__ = ["Identify", "OnLookup", "task_routes"]
@@ -178,10 +180,16 @@ class _Endpoints:
         return problems.answer(200, self._body(task), {"ETag": encode_tag(task)})
 
     def _body(self, task: Task) -> JSONObject:
-        """Return the task as in `notifications/tasks`: `tasks/get` without its resultType."""
+        """Return the task as in `notifications/tasks`: `tasks/get` without its resultType.
+
+        A task that sleeps says so if its tool has set no message.
+        """
         interval = poll_interval_ms(task, self.runtime.service.clock())
         body = DIALECT.shapes.encode(encode_task(task, interval))
         del body["resultType"]
+        waiting = waiting_text(task, encode_timestamp)
+        if waiting is not None and task.message is None:
+            body["statusMessage"] = f"The task {waiting}."
         return body
 
 

@@ -4,6 +4,7 @@ import base64
 import html
 import json
 import re
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from taskmachine.adapters.console.formatting import (
 from taskmachine.adapters.rendering.diagram import render_path
 from taskmachine.adapters.stores import StoreError
 from taskmachine.adapters.stores.memory import MemoryStore
+from taskmachine.adapters.tools.retries import Again
 from taskmachine.protocol.dialects.dialect import kind_of
 from taskmachine.protocol.jsonvalue import encode_json
 from taskmachine.statemachine import Call, Cause, Entry, Event, Outcome, Question, State, Task
@@ -348,5 +350,73 @@ def test_console_rejects_the_websocket_scope() -> None:
         async with console_server() as there:
             with pytest.raises(RuntimeError, match="does not support the ASGI scope websocket"):
                 await there.console({"type": "websocket"}, None, None)  # type: ignore[arg-type]
+
+    run(main())
+
+
+# --- steps, sleeps and retries ---------------------------------------------------------------
+
+
+def record(kind: str, key: str, result: Any) -> bytes:
+    return encode_json({"kind": kind, "key": key, "request": "", "result": result})
+
+
+def words_of(page: str) -> str:
+    """Return the text of a page on one line."""
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", page)).split())
+
+
+def test_a_page_shows_steps_and_until_when_a_task_sleeps() -> None:
+    async def main() -> None:
+        async with console_server() as there:
+            task = await there.create()
+            held = await there.claim(task)
+            await held.report(message="reading")
+            await held.record(record("step", "fetch", {"pages": 3, "text": SCRIPT * 10}))
+            await held.record(record("step", "k" * 256, "x" * 250_000))
+            await held.report(message="reading")
+            await held.record(record("sleep", "nap", there.clock.now + 60_000))
+            await held.park(there.clock.now + 60_000)
+            alice = await there.visitor(ALICE)
+            page = (await alice.get(f"/tasks/{task.id}")).text
+            assert harmless(page)
+            shown = words_of(page)
+            assert "Waiting sleeps until 2023-11-14 22:14:20 UTC" in shown
+            assert "Recorded steps 3" in shown
+            assert "Failed attempts" not in shown
+            for line in (
+                r"step fetch working .{,40} \d+ bytes: {\"pages\":3,",
+                rf"step {'k' * 256} working .{{,40}} 250002 bytes: \"{'x' * 199}…",
+                r"sleep nap working .{,40} until 2023-11-14 22:14:20 UTC",
+            ):
+                assert re.search(line, shown), line
+            assert "x" * 200 not in shown
+            assert "2 times" not in shown, "reports are not combined across a step"
+            assert "sleeps until 22:14:20" in words_of((await alice.get("/")).text)
+
+    run(main())
+
+
+def test_only_an_admin_sees_the_error_of_a_failed_attempt() -> None:
+    """The owner sees how many have failed, and the reason that the tool gave."""
+
+    async def main() -> None:
+        async with console_server() as there:
+            task = await there.create()
+            again = Again(60, "ConnectionError('password=hunter2')", "The shop is closed")
+            await (await there.claim(task)).try_again(again, 6)
+            for owner, is_shown in ((ALICE, False), (ADMIN, True)):
+                person = await there.visitor(owner)
+                listed = words_of((await person.get("/")).text)
+                assert "attempt 2 of 6 from 22:14:20" in listed
+                page = (await person.get(f"/tasks/{task.id}")).text
+                shown = words_of(page)
+                assert "Waiting attempt 2 of 6 from 2023-11-14 22:14:20 UTC" in shown
+                assert "Failed attempts 1" in shown
+                assert "Attempt 1 of 6 failed: The shop is closed; the next one begins at" in shown
+                async with person.watching(f"/tasks/{task.id}/events") as stream:
+                    shown += (await stream.until("pieces")).data
+                assert ("hunter2" in shown) is is_shown
+                assert "hunter2" not in listed
 
     run(main())

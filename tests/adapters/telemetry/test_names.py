@@ -64,7 +64,9 @@ async def requests(url: str, telemetry: Telemetry, observed: Observed) -> None:
             observed.begun.clear()
             await caller.call("tasks/cancel", {"taskId": task_id})
             await caller.call("tasks/get", {"taskId": "unknown"})
+        await modern.create("import_orders", {}, **meta)
     await telemetry.until("execute_tool wait", 2)
+    await telemetry.until("execute_tool import_orders", 2)
 
 
 async def upkeep_of(runtime: Runtime, telemetry: Telemetry, clock: Clock) -> None:

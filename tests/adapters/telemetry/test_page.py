@@ -25,8 +25,12 @@ def deploying(telemetry: Telemetry) -> Tools:
     tools = Tools()
     tracer = telemetry.tracers.get_tracer("tool author")
 
+    async def build() -> str:
+        return "1.4"
+
     @tools.task()
     async def deploy(ctx: Context) -> str:
+        await ctx.step("build", build)
         answer = await ctx.ask("go", form("Now?", {"type": "object", "properties": {}}), park=True)
         with tracer.start_as_current_span("..."):
             return str(answer.action)

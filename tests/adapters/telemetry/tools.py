@@ -12,6 +12,7 @@ from taskmachine.adapters.runtime.runtime import Runtime, RuntimeConfig, open_ru
 from taskmachine.adapters.tools.context import Context
 from taskmachine.adapters.tools.questions import form
 from taskmachine.adapters.tools.registry import ToolError, Tools
+from taskmachine.adapters.tools.retries import exponential
 from taskmachine.adapters.tools.sync_context import SyncContext
 from tests.adapters.telemetry.exporters import Telemetry
 from tests.adapters.transports.wire import NEW, OLD, Caller, callers, serving
@@ -46,6 +47,29 @@ class Observed:
         async def ask_and_park(ctx: Context) -> str:
             answer = await ctx.ask("name", form("Who are you?", NAME), park=True)
             return f"Hello, {answer.content['name']}!"
+
+        @self.tools.task(retries=1, backoff=exponential(first=0, jitter=False))
+        async def import_orders(ctx: Context) -> int:
+            """Fetch in a step; fail once; count in a block."""
+            orders = await ctx.step("fetch", fetch, "secret")
+            if ctx.attempt == 1:
+                raise RuntimeError("secret")
+            async with ctx.step("count") as step:
+                with tracer.start_as_current_span("inside a block"):
+                    step.result = len(orders)
+            return int(step.result)
+
+        async def fetch(text: str) -> list[str]:
+            with tracer.start_as_current_span("inside a step"):
+                return [text]
+
+        @self.tools.task()
+        async def spoil(ctx: Context) -> None:
+            await ctx.step("spoil", refuse, "secret")
+
+        def refuse(text: str) -> None:
+            with tracer.start_as_current_span("inside a thread of a step"):
+                raise RuntimeError(text)
 
         @self.tools.task()
         async def crash(text: str) -> str:

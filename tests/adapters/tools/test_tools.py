@@ -36,6 +36,7 @@ class Notes:
     task_id = "t-1"
     failures = 0
     last_error: str | None = None
+    observe_step = None
 
     def __init__(self, answers: Mapping[str, Reply] | None = None) -> None:
         self.reports: list[tuple[Progress | None, str | None]] = []

@@ -9,6 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from taskmachine.adapters.stores.memory import MemoryStore
+from taskmachine.adapters.tools.retries import Again
 from taskmachine.adapters.transports.rest.openapi import ENDPOINTS
 from taskmachine.specs import load_schema
 from taskmachine.statemachine import LimitExceeded, Outcome, Question, Task
@@ -116,6 +117,31 @@ async def test_reading_changes_nothing() -> None:
         request.disconnect()
         await request
     assert await server.service.get("alice", task.id) == task
+
+
+async def test_a_task_that_waits_says_until_when() -> None:
+    """A retry sets a status message; a sleep keeps that of the tool, if there is one."""
+    server = Endpoints()
+    silent, loud, failed = [await server.create() for _ in range(3)]
+    until = server.clock.now + 60_000
+    await (await server.claim(silent)).park(until)
+    held = await server.claim(loud)
+    await held.report(message="on it")
+    await held.park(until)
+    await (await server.claim(failed)).try_again(Again(60, "RuntimeError('secret')", ""), 6)
+    retried = "Attempt 1 of 6 failed; the next one begins at 2023-11-14T22:14:20.000Z."
+    for task, message in (
+        (silent, "The task sleeps until 2023-11-14T22:14:20.000Z."),
+        (loud, "on it"),
+        (failed, retried),
+    ):
+        request = await server.request(f"/tasks/{task.id}")
+        DETAILED_TASK.validate(request.json)
+        assert (request.json["status"], request.json["statusMessage"]) == ("working", message)
+        assert "secret" not in str(request.json)
+    server.clock.now = until
+    await server.claim(silent)
+    assert "statusMessage" not in (await server.request(f"/tasks/{silent.id}")).json
 
 
 @pytest.mark.parametrize("path", TASK_PATHS)

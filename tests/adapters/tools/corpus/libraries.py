@@ -60,6 +60,7 @@ async def _taskmachine(function: Callable[..., Any], case: Case) -> Shown:
 
 class _NoWork:
     task_id = None
+    observe_step = None
 
 
 async def _fastmcp(function: Callable[..., Any], case: Case) -> Shown:

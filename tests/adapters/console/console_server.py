@@ -131,7 +131,9 @@ class ConsoleServer:
         world = Surroundings(clock=self.clock, new_id=lambda: f"task-{next(numbers):04}")
         self.store = store
         limits = Limits(Caps(live_of_owner=1_000))
-        self.runtime = Runtime(store, Sealer(SECRET), Tools(), RuntimeConfig(limits=limits, world=world))
+        self.runtime = Runtime(
+            store, Sealer(SECRET), Tools(), RuntimeConfig(limits=limits, world=world)
+        )
         self.service = self.runtime.service
         written = {
             owner.removeprefix("token:"): {

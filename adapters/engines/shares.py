@@ -8,8 +8,8 @@ __all__ = ["FAIR", "Shares"]
 FAIR: Final = 3
 """An owner may take a place while it holds less than this many times the free places.
 
-One owner gets at most three quarters of the places (all of up to three places); every owner more
-makes the parts smaller.
+One owner alone gets three quarters of the places, rounded up; every owner more makes the parts
+smaller.
 """
 
 

@@ -12,7 +12,7 @@ from taskmachine.adapters.runtime.limits import Limits
 from taskmachine.adapters.runtime.runtime import new_id
 from taskmachine.adapters.runtime.service import TaskService
 from taskmachine.adapters.runtime.testing.virtual_loop import VirtualLoop
-from taskmachine.adapters.stores import Store
+from taskmachine.adapters.stores import Caps, Store
 from taskmachine.adapters.stores.memory import MemoryStore
 from taskmachine.adapters.stores.sqlite.store import open_sqlite
 from taskmachine.adapters.tools.errors import Gone
@@ -52,7 +52,7 @@ class SlowStore(MemoryStore):
 
 
 def service_on(store: Store) -> TaskService:
-    limits = Limits(blocked_calls=WAITERS)
+    limits = Limits(Caps(live_of_owner=1_000), blocked_calls=WAITERS)
     return TaskService(store, SEALER, clock=lambda: 1_000_000, new_id=new_id, limits=limits)
 
 

@@ -14,8 +14,9 @@ from starlette.routing import Mount
 
 from taskmachine.adapters.console import Console, Login, TokenLogin
 from taskmachine.adapters.runtime.claims import Claim, claim
+from taskmachine.adapters.runtime.limits import Limits
 from taskmachine.adapters.runtime.runtime import Runtime, RuntimeConfig, Surroundings
-from taskmachine.adapters.stores import Store
+from taskmachine.adapters.stores import Caps, Store
 from taskmachine.adapters.stores.memory import MemoryStore
 from taskmachine.adapters.tools.registry import Tools
 from taskmachine.adapters.transports.auth.owners import Owners
@@ -129,7 +130,10 @@ class ConsoleServer:
         numbers = count(1)
         world = Surroundings(clock=self.clock, new_id=lambda: f"task-{next(numbers):04}")
         self.store = store
-        self.runtime = Runtime(store, Sealer(SECRET), Tools(), RuntimeConfig(world=world))
+        limits = Limits(Caps(live_of_owner=1_000))
+        self.runtime = Runtime(
+            store, Sealer(SECRET), Tools(), RuntimeConfig(limits=limits, world=world)
+        )
         self.service = self.runtime.service
         written = {
             owner.removeprefix("token:"): {

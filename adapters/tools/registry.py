@@ -32,7 +32,7 @@ from taskmachine.adapters.tools.definitions import (
     details_of,
 )
 from taskmachine.adapters.tools.docstrings import descriptions_of
-from taskmachine.adapters.tools.errors import CannotAsk, Gone
+from taskmachine.adapters.tools.errors import CallError, CannotAsk, Gone, ToolError
 from taskmachine.adapters.tools.lifespan import LifespanFunction, check_lifespan
 from taskmachine.adapters.tools.questions import questions_of
 from taskmachine.adapters.tools.retries import Again, Retries, Retry, retries_of
@@ -58,7 +58,6 @@ from taskmachine.statemachine import (
 )
 
 __all__ = [
-    "DELIBERATE",
     "CallError",
     "Priority",
     "Threads",
@@ -77,24 +76,6 @@ MAX_VERSION: Final = 64
 """Maximum length of a tool's version, in characters."""
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-
-
-class ToolError(Exception):
-    """Raised by a tool to return a result with `isError` and this text for the model."""
-
-
-class CallError(Exception):
-    """Raised by a tool to answer the call with this JSON-RPC error."""
-
-    def __init__(self, code: int, message: str, data: Any = None) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-        self.data = data
-
-
-DELIBERATE: Final = (ToolError, CallError, TaskmachineError)
-"""Errors that are an answer; they are retried only if `retry_on` names them."""
 
 
 @attrs.frozen
@@ -171,12 +152,7 @@ class Tool:
     def _pause_s(self, error: BaseException, context: Context) -> float | None:
         if context.task_id is None:
             return None  # the caller of a plain call waits, and can repeat it
-        return self.retries.pause_s(
-            error,
-            context.attempt,
-            context.task_id,
-            is_deliberate=isinstance(error, DELIBERATE),
-        )
+        return self.retries.pause_s(error, context.attempt, context.task_id)
 
     async def _run(self, arguments: bytes, context: Context, threads: "Threads") -> Outcome:
         try:

@@ -8,7 +8,8 @@ from typing import Any, Final
 import attrs
 
 from taskmachine.adapters.tools.blame import blaming
-from taskmachine.statemachine import ConfigurationError
+from taskmachine.adapters.tools.errors import CallError, Gone, ToolError
+from taskmachine.statemachine import ConfigurationError, TaskmachineError
 
 __all__ = [
     "MOST_S",
@@ -27,6 +28,8 @@ MOST_RETRIES: Final = 1_000
 
 MOST_S: Final = 7 * 24 * 3600
 """The longest pause before a retry."""
+
+_ANSWERS: Final = (ToolError, CallError, TaskmachineError)
 
 Failures = type[BaseException] | tuple[type[BaseException], ...]
 """Classes of exceptions, as `except` takes them."""
@@ -103,17 +106,15 @@ class Retries:
     retry_on: Failures = Exception
     give_up_on: Failures = ()
 
-    def pause_s(
-        self, error: BaseException, failures: int, seed: str, *, is_deliberate: bool = False
-    ) -> float | None:
+    def pause_s(self, error: BaseException, failures: int, seed: str) -> float | None:
         """Return the pause before the next attempt; None if this failure is the last one.
 
-        `failures` includes this one.  `seed` makes the jitter repeatable.  A deliberate error is
-        retried only if `retry_on` names a class of it, not just any Exception.
+        `failures` includes this one.  `seed` makes the jitter repeatable.  An error that is an
+        answer is retried only if `retry_on` names a class of it, not just any Exception.
         """
-        if failures > self.count or isinstance(error, self.give_up_on):
+        if failures > self.count or isinstance(error, (self.give_up_on, Gone)):
             return None
-        if is_deliberate and not self._names(error):
+        if isinstance(error, _ANSWERS) and not self._names(error):
             return None
         if isinstance(error, Retry) and error.after is not None:
             return error.after

@@ -17,11 +17,9 @@ from pydantic import ConfigDict, TypeAdapter
 from pydantic_core import to_jsonable_python
 
 from taskmachine.adapters.tools.blame import blaming, home_of
-from taskmachine.adapters.tools.errors import Gone
 from taskmachine.adapters.tools.functions import resolved
 from taskmachine.adapters.tools.json_schemas import schema_of
 from taskmachine.adapters.tools.recorded import Recorder, StepError
-from taskmachine.adapters.tools.registry import DELIBERATE
 from taskmachine.adapters.tools.results import dumped, to_json
 from taskmachine.adapters.tools.retries import MOST_S, Backoff, Failures, Retries, retries_of
 from taskmachine.adapters.tools.type_adapters import adapter_of, shown
@@ -146,10 +144,8 @@ async def _attempted(
             return await _called(policy, run_in_thread, key, args, kwargs)
         except Exception as error:
             failures += 1
-            pause_s = policy.retries.pause_s(
-                error, failures, f"{seed} {key}", is_deliberate=isinstance(error, DELIBERATE)
-            )
-            if pause_s is None or isinstance(error, Gone):
+            pause_s = policy.retries.pause_s(error, failures, f"{seed} {key}")
+            if pause_s is None:
                 raise
             log.warning("step '%s' failed; retrying in %.1f s: %r", key, pause_s, error)
             await asyncio.sleep(pause_s)

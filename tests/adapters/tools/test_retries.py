@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from taskmachine.adapters.tools.registry import CallError, ToolError
+from taskmachine.adapters.tools.errors import CallError, Gone, ToolError
 from taskmachine.adapters.tools.retries import MOST_S, Retries, Retry, exponential, retries_of
 from taskmachine.client import ConnectionLost
 from taskmachine.statemachine import ConfigurationError
@@ -12,8 +12,8 @@ from taskmachine.statemachine import ConfigurationError
 WEEK_S = 7 * 24 * 3600
 
 
-def pauses(retries: Retries, error: BaseException, **options: Any) -> list[float | None]:
-    return [retries.pause_s(error, failures, "t-1", **options) for failures in range(1, 5)]
+def pauses(retries: Retries, error: BaseException) -> list[float | None]:
+    return [retries.pause_s(error, failures, "t-1") for failures in range(1, 5)]
 
 
 # --- when ------------------------------------------------------------------------------------
@@ -88,6 +88,10 @@ def test_which_errors_are_retried(
     assert (retries.pause_s(error, 1, "") is not None) is is_retried
 
 
+def test_a_lost_task_is_not_retried() -> None:
+    assert Retries(1, retry_on=Gone).pause_s(Gone("lost"), 1, "") is None
+
+
 @pytest.mark.parametrize("error", [ToolError("no"), CallError(-1, "no"), ConnectionLost("no")])
 @pytest.mark.parametrize(
     ("retry_on", "is_retried"),
@@ -100,10 +104,10 @@ def test_which_errors_are_retried(
         ((Exception, ToolError, CallError, ConnectionLost), True),
     ],
 )
-def test_deliberate_errors_are_retried_only_by_name(
+def test_errors_that_are_answers_are_retried_only_by_name(
     error: Exception, retry_on: Any, is_retried: bool
 ) -> None:
-    pause = Retries(1, retry_on=retry_on).pause_s(error, 1, "", is_deliberate=True)
+    pause = Retries(1, retry_on=retry_on).pause_s(error, 1, "")
     assert (pause is not None) is is_retried
 
 

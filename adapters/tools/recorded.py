@@ -32,8 +32,7 @@ class Recorder:
     """The records of one task or plain call, read when a tool first needs them."""
 
     def __init__(self, work: Work) -> None:
-        self._work = work
-        self.observe_step = work.observe_step
+        self.work = work
         self._found: dict[str, JSONObject] | None = None
         self._used: set[str] = set()
 
@@ -53,7 +52,7 @@ class Recorder:
     async def find(self, kind: str, key: str, request: str) -> JSONObject | None:
         """Return the record under a key; `StepError` if it is of another request."""
         if self._found is None:
-            records = map(decode_json, await self._work.recorded())
+            records = map(decode_json, await self.work.recorded())
             self._found = {record["key"]: record for record in records}
         record = self._found.get(key)
         if record is None:
@@ -76,5 +75,5 @@ class Recorder:
                 f"the result of the {kind} '{key}' has {len(data)} bytes of JSON; the limit is"
                 f" {MAX_RECORD}: store it elsewhere and return where it is"
             )
-        await self._work.record(data)
+        await self.work.record(data)
         self._found[key] = record

@@ -94,11 +94,11 @@ async def block(recorder: Recorder, key: str) -> AsyncIterator[Step]:
                 data = _Results(lambda: None, key).write(step.result)
                 await recorder.record("step", key, "", data)
 
-        if recorder.observe_step is None:
+        if recorder.work.observe_step is None:
             yield step
             await left()
         else:
-            with recorder.observe_step(key, found is not None):
+            with recorder.work.observe_step(key, found is not None):
                 yield step
                 await left()
 
@@ -138,9 +138,9 @@ async def run(
             await recorder.record("step", key, request, data)
             return results.read(data)
 
-        if recorder.observe_step is None:
+        if recorder.work.observe_step is None:
             return await result()
-        with recorder.observe_step(key, found is not None):
+        with recorder.work.observe_step(key, found is not None):
             return await result()
 
 

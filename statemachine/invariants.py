@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 
 import attrs
 
+from taskmachine.statemachine.table import Event as Move
 from taskmachine.statemachine.table import State
 from taskmachine.statemachine.task import Entry
 
@@ -21,10 +22,13 @@ __all__ = [
     "Asked",
     "Called",
     "Created",
+    "Deferred",
     "Lifecycle",
     "Missed",
     "Progressed",
+    "Recorded",
     "Saw",
+    "StepRan",
     "Violation",
     "violations",
 ]
@@ -87,6 +91,36 @@ class Asked:
 
 
 @attrs.frozen
+class Deferred:
+    """A task was put into the queue with a time before which no worker may claim it."""
+
+    at: int
+    task_id: str
+    due_at: int
+
+
+@attrs.frozen
+class StepRan:
+    """A run of a tool called the function of a step."""
+
+    at: int
+    task_id: str
+    key: str
+    run: Hashable
+
+
+@attrs.frozen
+class Recorded:
+    """That run received the acknowledgement that the step is recorded."""
+
+    at: int
+    task_id: str
+    key: str
+    run: Hashable
+    request: Hashable = None
+
+
+@attrs.frozen
 class Called:
     """A caller sent a call that must be answered within `bound_ms`."""
 
@@ -103,7 +137,19 @@ class Answered:
     call_id: Hashable
 
 
-Event = Entry | Created | Saw | Progressed | Missed | Asked | Called | Answered
+Event = (
+    Entry
+    | Created
+    | Saw
+    | Progressed
+    | Missed
+    | Asked
+    | Deferred
+    | StepRan
+    | Recorded
+    | Called
+    | Answered
+)
 History = Sequence[Event]
 
 
@@ -231,13 +277,49 @@ def no_caller_sees_a_foreign_task(history: History, _: Lifecycles) -> Found:
             yield look.task_id, f"belongs to {creators[look.task_id]}, {look.caller} saw it"
 
 
-def a_question_key_names_one_request_for_life(history: History, _: Lifecycles) -> Found:
-    """Each question key of a task belongs to one request only."""
-    requests: dict[tuple[str, str], Hashable] = {}
-    for question in _only(history, Asked):
-        first = requests.setdefault((question.task_id, question.key), question.request)
-        if first != question.request:
-            yield question.task_id, f"asked two different things under '{question.key}'"
+def a_key_names_one_request_for_life(history: History, _: Lifecycles) -> Found:
+    """Each key of a task belongs to one question only, or to one step."""
+    requests: dict[tuple[type, str, str], Hashable] = {}
+    for event in history:
+        if isinstance(event, Asked | Recorded):
+            key = (type(event), event.task_id, event.key)
+            if requests.setdefault(key, event.request) != event.request:
+                yield event.task_id, f"used the key '{event.key}' for two different requests"
+
+
+def a_recorded_step_is_run_to_an_acknowledged_end_once(history: History, _: Lifecycles) -> Found:
+    """One run records a step; only one that has lost the task calls it again, to no effect."""
+    recorded_by: dict[tuple[str, str], Hashable] = {}
+    lost: dict[tuple[str, Hashable], str] = {}
+    for event in history:
+        match event:
+            case StepRan(task_id=task_id, key=key, run=run) if (task_id, key) in recorded_by:
+                if recorded_by[task_id, key] == run:
+                    yield task_id, f"called the function of the step '{key}' twice in one run"
+                lost[task_id, run] = key
+            case Recorded(task_id=task_id, key=key, run=run):
+                if recorded_by.setdefault((task_id, key), run) != run:
+                    yield task_id, f"recorded the step '{key}' in two runs"
+                elif (task_id, run) in lost:
+                    again = lost[task_id, run]
+                    yield task_id, f"called the recorded step '{again}' again and recorded '{key}'"
+            case _:
+                pass
+
+
+def no_task_starts_before_it_is_due(history: History, _: Lifecycles) -> Found:
+    """A worker claims a deferred task at its time or later."""
+    due: dict[str, int] = {}
+    for event in history:
+        match event:
+            case Deferred(task_id=task_id, due_at=due_at):
+                due[task_id] = due_at
+            case Entry(task_id=task_id, event=Move.START, at=at):
+                due_at = due.pop(task_id, at)
+                if at < due_at:
+                    yield task_id, f"started {due_at - at} ms before its time"
+            case _:
+                pass
 
 
 def live_work_is_never_deleted(history: History, lifecycles: Lifecycles) -> Found:
@@ -297,7 +379,9 @@ INVARIANTS: Final[tuple[Invariant, ...]] = (
     no_acknowledged_task_is_lost,
     every_call_is_answered_within_its_bound,
     no_caller_sees_a_foreign_task,
-    a_question_key_names_one_request_for_life,
+    a_key_names_one_request_for_life,
+    a_recorded_step_is_run_to_an_acknowledged_end_once,
+    no_task_starts_before_it_is_due,
     live_work_is_never_deleted,
     notifications_agree_with_later_reads_and_end_with_the_task,
     progress_halts,
@@ -317,7 +401,7 @@ def violations(
     ]
 
 
-_E = TypeVar("_E", Created, Saw, Missed, Asked, Called, Answered, Entry)
+_E = TypeVar("_E", Created, Saw, Called, Answered, Entry)
 
 
 def _only(history: History, kind: type[_E]) -> list[_E]:

@@ -23,7 +23,7 @@ from taskmachine.adapters.tools.questions import (
     form,
     questions_of,
 )
-from taskmachine.adapters.tools.recorded import Recorder
+from taskmachine.adapters.tools.recorded import Recorder, StepError
 from taskmachine.adapters.tools.retries import MOST_S
 from taskmachine.adapters.tools.work import Work
 from taskmachine.protocol.caller import Caller
@@ -273,7 +273,7 @@ class Context:
         """
         span_s = seconds + 60 * minutes + 3600 * hours + 86400 * days
         if not 0 <= span_s <= MOST_S:
-            raise ValueError(f"a sleep lasts from 0 s to 7 days, got {span_s:g} s")
+            raise StepError(f"a sleep lasts from 0 s to 7 days, got {span_s:g} s")
         with self._recorder.using(key):
             found = await self._recorder.find("sleep", key, "")
             if found is None:

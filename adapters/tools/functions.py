@@ -17,7 +17,7 @@ from taskmachine.adapters.tools.results import results_of
 from taskmachine.adapters.tools.signatures import Signature
 from taskmachine.statemachine import ConfigurationError
 
-__all__ = ["signature_of"]
+__all__ = ["resolved", "signature_of"]
 
 
 def signature_of(
@@ -79,13 +79,14 @@ def _annotations(function: Callable[..., Any]) -> tuple[dict[str, Parameter], An
             if name in ("self", "cls") and parameter.annotation is Parameter.empty:
                 raise ConfigurationError("has no object; register a bound method")
             parameters[name] = parameter.replace(
-                annotation=_resolved(parameter.annotation, namespace)
+                annotation=resolved(parameter.annotation, namespace)
             )
     with blaming("the return type"):
-        return parameters, _resolved(signature.return_annotation, namespace)
+        return parameters, resolved(signature.return_annotation, namespace)
 
 
-def _resolved(annotation: Any, namespace: dict[str, Any]) -> Any:
+def resolved(annotation: Any, namespace: dict[str, Any]) -> Any:
+    """Return an annotation whose text, if it is one, is evaluated; Any for none."""
     if annotation is Parameter.empty:
         return Any
     holder = SimpleNamespace(__annotations__={"it": annotation})

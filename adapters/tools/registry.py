@@ -58,6 +58,7 @@ from taskmachine.statemachine import (
 )
 
 __all__ = [
+    "DELIBERATE",
     "CallError",
     "Priority",
     "Threads",
@@ -90,6 +91,10 @@ class CallError(Exception):
         self.code = code
         self.message = message
         self.data = data
+
+
+DELIBERATE: Final = (ToolError, CallError, TaskmachineError)
+"""Errors that are an answer; they are retried only if `retry_on` names them."""
 
 
 @attrs.frozen
@@ -149,15 +154,15 @@ class Tool:
             return await self._run(arguments, context, threads)
         except (CannotAsk, Gone):
             raise
-        except TaskmachineError as error:  # raised by the context; its message may be disclosed
-            log.warning("tool '%s' failed: %s", self.name, error)
-            return Outcome.of_error(INTERNAL_ERROR, f"Tool '{self.name}' failed: {error}")
         except (Exception, SystemExit) as error:  # no tool takes the server down
             pause_s = self._pause_s(error, context)
             if pause_s is not None:
                 log.warning("tool '%s' is tried again in %.1f s: %r", self.name, pause_s, error)
                 shown = error.reason if isinstance(error, Retry) else ""
                 raise Again(pause_s, repr(error), shown) from None
+            if isinstance(error, TaskmachineError):  # raised by the context; may be disclosed
+                log.warning("tool '%s' failed: %s", self.name, error)
+                return Outcome.of_error(INTERNAL_ERROR, f"Tool '{self.name}' failed: {error}")
             log.exception("tool '%s' raised", self.name)
             raised(error)
             reason = f": {error}" if isinstance(error, Retry) and error.reason else ""
@@ -166,7 +171,12 @@ class Tool:
     def _pause_s(self, error: BaseException, context: Context) -> float | None:
         if context.task_id is None:
             return None  # the caller of a plain call waits, and can repeat it
-        return self.retries.pause_s(error, context.attempt, context.task_id)
+        return self.retries.pause_s(
+            error,
+            context.attempt,
+            context.task_id,
+            is_deliberate=isinstance(error, DELIBERATE),
+        )
 
     async def _run(self, arguments: bytes, context: Context, threads: "Threads") -> Outcome:
         try:
@@ -176,7 +186,7 @@ class Tool:
         try:
             returned = await self._call(values, context, threads)
         except (ToolError, CallError) as error:
-            if self.retries.names(error) and self._pause_s(error, context) is not None:
+            if self._pause_s(error, context) is not None:
                 raise
             return _error_result(str(error)) if isinstance(error, ToolError) else self._error(error)
         try:

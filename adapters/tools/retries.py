@@ -1,5 +1,6 @@
 """When a failed attempt is repeated: policies of tools and of their steps."""
 
+import logging
 import random
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -19,6 +20,8 @@ __all__ = [
     "exponential",
     "retries_of",
 ]
+
+log: Final = logging.getLogger("taskmachine")
 
 MOST_RETRIES: Final = 1_000
 
@@ -40,6 +43,8 @@ class Retry(Exception):
 
     def __init__(self, after: float | None = None, reason: str = "") -> None:
         super().__init__(reason)
+        if not isinstance(after, float | int | None):
+            raise TypeError(f"after must be seconds, got {after!r:.40}; a text is the reason=")
         if after is not None and not 0 <= after <= MOST_S:
             raise ValueError(f"after must be from 0 s to 7 days, got {after} s")
         self.after = after
@@ -74,6 +79,9 @@ class exponential:
 
     def __attrs_post_init__(self) -> None:
         with blaming("exponential"):
+            for value in (self.first, self.factor, self.most):
+                if not isinstance(value, float | int):
+                    raise ConfigurationError(f"needs numbers, got {value!r:.40}")
             if not (0 <= self.first <= self.most <= MOST_S and self.factor >= 1):
                 raise ConfigurationError(
                     "needs 0 <= first <= most <= 7 days, in seconds, and a factor of at least 1"
@@ -95,25 +103,34 @@ class Retries:
     retry_on: Failures = Exception
     give_up_on: Failures = ()
 
-    def names(self, error: BaseException) -> bool:
-        """Return True if `retry_on` names a class of this error, not just any Exception."""
-        return self.retry_on is not Exception and isinstance(error, self.retry_on)
-
-    def pause_s(self, error: BaseException, failures: int, seed: str) -> float | None:
+    def pause_s(
+        self, error: BaseException, failures: int, seed: str, *, is_deliberate: bool = False
+    ) -> float | None:
         """Return the pause before the next attempt; None if this failure is the last one.
 
-        `failures` includes this one.  `seed` makes the jitter repeatable.
+        `failures` includes this one.  `seed` makes the jitter repeatable.  A deliberate error is
+        retried only if `retry_on` names a class of it, not just any Exception.
         """
         if failures > self.count or isinstance(error, self.give_up_on):
+            return None
+        if is_deliberate and not self._names(error):
             return None
         if isinstance(error, Retry) and error.after is not None:
             return error.after
         if not (isinstance(error, Retry) or isinstance(error, self.retry_on)):  # noqa: SIM101
             return None
-        pause = self.backoff(failures)
+        try:
+            pause = _seconds(self.backoff, failures)
+        except ConfigurationError as mistake:
+            log.error("no retry: %s", mistake)
+            return None
         if isinstance(self.backoff, exponential) and self.backoff.jitter:
             pause *= random.Random(f"{seed} {failures}").uniform(0.5, 1)
         return pause
+
+    def _names(self, error: BaseException) -> bool:
+        classes = self.retry_on if isinstance(self.retry_on, tuple) else (self.retry_on,)
+        return isinstance(error, tuple({*classes} - {Exception, BaseException}))
 
 
 def retries_of(options: Mapping[str, Any]) -> Retries:
@@ -130,7 +147,24 @@ def retries_of(options: Mapping[str, Any]) -> Retries:
         classes = others.get(name, ())
         for cls in classes if isinstance(classes, tuple) else (classes,):
             if not (isinstance(cls, type) and issubclass(cls, BaseException)):
-                raise ConfigurationError(f"{name} must be classes of exceptions, got {cls!r:.80}")
-    if not callable(others.get("backoff", exponential)):
-        raise ConfigurationError("backoff must be a function, such as exponential(first=1)")
+                raise ConfigurationError(
+                    f"{name} must be an exception class or a tuple of them, got {cls!r:.80}"
+                )
+    if "backoff" in others:
+        backoff = others["backoff"]
+        if not callable(backoff) or isinstance(backoff, type):
+            raise ConfigurationError(
+                f"backoff must be a function, such as exponential(first=1), got {backoff!r:.40}"
+            )
+        _seconds(backoff, 1)
     return Retries(count, **others)
+
+
+def _seconds(backoff: Backoff, failures: int) -> float:
+    try:
+        pause = backoff(failures)
+    except Exception as error:
+        raise ConfigurationError(f"backoff({failures}) raised {error!r:.80}") from error
+    if not isinstance(pause, float | int) or not 0 <= pause <= MOST_S:
+        raise ConfigurationError(f"backoff must return 0 s to 7 days, got {pause!r:.40}")
+    return pause

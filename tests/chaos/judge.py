@@ -20,7 +20,9 @@ from taskmachine.statemachine.invariants import (
     Called,
     Created,
     Missed,
+    Recorded,
     Saw,
+    StepRan,
     every_call_is_answered_within_its_bound,
     violations,
 )
@@ -29,6 +31,7 @@ from tests.chaos.linearizability import NS_PER_MS, Read, Step, linearize
 from tests.chaos.record import AUDIT, Evidence, Observation
 from tests.chaos.tools import BROKEN, SILENT
 from tests.oracle import LIFECYCLES, REVISIONS, SPEC
+from tests.recorded_steps import results_of, with_due_times
 
 __all__ = ["CALL_BOUND_MS", "CHECKS", "NOTIFIED_BOUND_MS", "verdict"]
 
@@ -123,8 +126,20 @@ def the_ten_invariants_hold(case: _Case) -> Iterator[str]:
     ]
     history += [_saw(seen) for seen in case.ordered]
     history += [Asked(0, task_id, key, words) for task_id, key, words in sorted(evidence.asked)]
-    history += [entry for entries in evidence.entries.values() for entry in entries]
+    for entries in evidence.entries.values():
+        history += with_due_times(entries)
+    history += _steps_of_tools(evidence)
     yield from _violations(history)
+
+
+def _steps_of_tools(evidence: Evidence) -> Iterator[Observed]:
+    """In the order of the file to which all processes append."""
+    for line in evidence.log_lines:
+        place = (line.at_ms, line.task_id, line.key, line.run)
+        if line.what == "called":
+            yield StepRan(*place)
+        elif line.what == "recorded":
+            yield Recorded(*place, line.run)
 
 
 def _violations(history: list[Observed], invariants: Any = _OF_TASKS) -> Iterator[str]:
@@ -242,7 +257,9 @@ def every_outcome_has_a_cause(case: _Case) -> Iterator[str]:
                 assert task.outcome.result is not None
                 text = decode_json(task.outcome.result)["content"][0]["text"]
                 run, _, rest = text.partition(" ")
-                expected = " ".join([_name(task), *_answers(task)])
+                results = results_of(evidence.entries[task.id])
+                recorded = [results[key] for key in sorted(results)]
+                expected = " ".join([_name(task), *_answers(task), *recorded])
                 if run not in runs[task.id]:
                     yield f"{task.id} has the result of '{run}', which did not finish"
                 if rest != expected:

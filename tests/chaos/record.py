@@ -98,8 +98,10 @@ class LogLine(msgspec.Struct, frozen=True):
     task_id: str
     run: str
     name: str
-    what: Literal["begin", "writing", "written", "end"]
+    what: Literal["begin", "writing", "written", "called", "recorded", "end"]
     at_ms: int
+    key: str = ""
+    """The step whose function was called, or that is recorded."""
 
 
 @attrs.define

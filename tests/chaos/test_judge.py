@@ -294,6 +294,22 @@ def a_key_asks_two_things(evidence: Evidence) -> None:
     evidence.asked.add(("t1", "a", "something else"))
 
 
+def a_recorded_step_is_called_again(evidence: Evidence) -> None:
+    for number, run in enumerate((RUN, "run-2")):
+        for what in ("called", "recorded"):
+            evidence.log_lines.append(LogLine("t1", run, NAME, what, 3_000 + number, "a"))
+
+
+def it_wakes_too_early(evidence: Evidence) -> None:
+    record = Record("t2", "ann1-2-durable", "durable")
+    record.take(lifecycle.start(record.task, 2_000, worker="w1"))
+    data = encode_json({"kind": "sleep", "key": "nap", "request": "", "result": 4_000})
+    record.take(lifecycle.record(record.task, 2_100, data))
+    record.take(lifecycle.requeue(record.task, 2_200, note="parked"))
+    record.take(lifecycle.start(record.task, 3_999, worker="w2"))
+    keep(evidence, record.task, record.entries)
+
+
 def a_process_failed(evidence: Evidence) -> None:
     evidence.complaints.append("worker0: Traceback")
 
@@ -328,7 +344,9 @@ BROKEN: Final[list[tuple[Callable[[Evidence], None], str]]] = [
     (a_paused_worker_writes, "a_claim_is_used_by_one_run"),
     (a_paused_worker_is_faster, "a_claim_is_used_by_one_run"),
     (a_paused_worker_ends_it, "a_claim_is_used_by_one_run"),
-    (a_key_asks_two_things, "a_question_key_names_one_request_for_life"),
+    (a_key_asks_two_things, "a_key_names_one_request_for_life"),
+    (a_recorded_step_is_called_again, "a_recorded_step_is_run_to_an_acknowledged_end_once"),
+    (it_wakes_too_early, "no_task_starts_before_it_is_due"),
     (a_process_failed, "there_are_no_complaints"),
 ]
 

@@ -10,6 +10,7 @@ import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final, Literal
 from zlib import crc32
 
@@ -18,6 +19,7 @@ import msgspec
 from taskmachine.adapters.tools.context import Context
 from taskmachine.adapters.tools.questions import Answer, Request, form
 from taskmachine.adapters.tools.registry import CallError, Tools
+from taskmachine.adapters.tools.retries import Retry
 from taskmachine.adapters.tools.sync_context import SyncContext
 from taskmachine.protocol.jsonvalue import JSONObject
 from tests.chaos.record import LogLine
@@ -33,7 +35,7 @@ LASTING: Final = "lasting"
 """Runs so long that a paused worker may resume while another one runs the task."""
 
 NAMES: Final = {
-    "quick": 40, "steps": 20, "threaded": 8, LASTING: 4, "asking": 10, "parking": 10,
+    "quick": 30, "steps": 18, "durable": 12, "threaded": 8, LASTING: 4, "asking": 10, "parking": 10,
     "once": 5, "broken": 2, SILENT: 1,
 }  # fmt: skip
 """The tools and how many of a hundred calls each gets."""
@@ -60,8 +62,26 @@ class Run:
 
     def finish(self, *answers: Any) -> str:
         """Log the end and return the result."""
+        return self.end(*(answer.content["said"] for answer in answers))
+
+    def end(self, *results: str) -> str:
         self._log("end")
-        return " ".join([self.id, self._name, *(answer.content["said"] for answer in answers)])
+        return " ".join([self.id, self._name, *results])
+
+    async def step(self, ctx: Context, key: str) -> str:
+        """Log a call of the step's function, and that what it returned is recorded."""
+        result = await ctx.step(key, partial(self._call, key), self._name)
+        if result == self._result(key):
+            self._log("recorded", key)
+        return result
+
+    async def _call(self, key: str, name: str) -> str:
+        self._log("called", key)
+        await asyncio.sleep(duration(f"{name} {key}", 0.3))
+        return self._result(key)
+
+    def _result(self, key: str) -> str:
+        return f"{key}-{self.id}"
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -70,9 +90,13 @@ class Run:
         yield
         self._log("written")
 
-    def _log(self, what: Literal["begin", "writing", "written", "end"]) -> None:
+    def _log(
+        self,
+        what: Literal["begin", "writing", "written", "called", "recorded", "end"],
+        key: str = "",
+    ) -> None:
         at_ms = time.time_ns() // 1_000_000
-        line = msgspec.json.encode(LogLine(self._task_id, self.id, self._name, what, at_ms))
+        line = msgspec.json.encode(LogLine(self._task_id, self.id, self._name, what, at_ms, key))
         log = os.open(os.environ["CHAOS_LOG"], os.O_WRONLY | os.O_APPEND)
         try:
             os.write(log, line + b"\n")  # a short append is atomic
@@ -143,6 +167,20 @@ async def parking(name: str, ctx: Context) -> str:
         await ctx.status(f"{run.id} knows a")
         second = await ctx.ask("b", question(name, "b"))
     return run.finish(first, second)
+
+
+@TOOLS.task(support="required", retries=1)
+async def durable(name: str, ctx: Context) -> str:
+    """Record steps around a sleep; half of the first attempts fail after it."""
+    run = Run(name, ctx.task_id)
+    with run.writing():
+        first = await run.step(ctx, "a")
+        await ctx.sleep("nap", duration(name, 4))
+    if ctx.attempt == 1 and duration(name, 1) < 0.5:
+        raise Retry(after=duration(name, 2), reason=f"{run.id} failed")
+    with run.writing():
+        rest = await ctx.gather(run.step(ctx, "b"), run.step(ctx, "c"))
+    return run.end(first, *rest)
 
 
 @TOOLS.task(support="required", repeatable=False)

@@ -119,6 +119,7 @@ class Campaign:
         self.evidence = Evidence()
         self._url = f"sqlite:{folder / 'tasks.db'}"
         self._log = folder / "victims.log"
+        self._steps = folder / "steps.jsonl"
         self._random = random.Random(seed)
         self._figures = figures
         self._started = 0
@@ -141,7 +142,8 @@ class Campaign:
     def _start(self, mode: Mode = "work") -> Victim:
         self._started += 1
         seed = self._random.randrange(2**32)
-        return Victim(self._fork_server, Order(self._url, seed, f"v{self._started}", mode))
+        order = Order(self._url, seed, f"v{self._started}", mode, str(self._steps))
+        return Victim(self._fork_server, order)
 
     async def _kill_one(self) -> None:
         """Kill one of one or two processes; the other one stays up for the next round."""
@@ -208,6 +210,7 @@ class Campaign:
 
     async def _take_stock(self) -> None:
         evidence = self.evidence
+        self._keep(map(read, self._steps.read_bytes().splitlines()))
         store = await open_store(self._url)
         try:
             async for task, entries in store.export():

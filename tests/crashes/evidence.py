@@ -17,11 +17,13 @@ __all__ = [
     "Began",
     "Evidence",
     "Failed",
+    "Kept",
     "Line",
     "Made",
     "Observation",
     "Ran",
     "Settled",
+    "Stepped",
     "observation_of",
     "read",
 ]
@@ -71,6 +73,26 @@ class Ran(Line, frozen=True):
     task_id: str
 
 
+class Stepped(Line, frozen=True):
+    """A run called the function of a step, which syncs this line to a file."""
+
+    at: int
+    task_id: str
+    key: str
+    run: str
+    result: str
+
+
+class Kept(Line, frozen=True):
+    """A run got the result of a step, which is recorded."""
+
+    at: int
+    task_id: str
+    key: str
+    run: str
+    result: str
+
+
 class Settled(Line, frozen=True):
     """No work is left."""
 
@@ -81,7 +103,9 @@ class Failed(Line, frozen=True):
     why: str
 
 
-_decoder = msgspec.json.Decoder(Began | Made | Observation | Answered | Ran | Settled)
+_decoder = msgspec.json.Decoder(
+    Began | Made | Observation | Answered | Ran | Stepped | Kept | Settled
+)
 
 
 def read(line: bytes) -> Line:
@@ -119,6 +143,8 @@ class Evidence:
     observations: list[Observation] = attrs.field(factory=list)
     answered: list[Answered] = attrs.field(factory=list)
     ran: Counter[str] = attrs.field(factory=Counter)
+    stepped: list[Stepped] = attrs.field(factory=list)
+    kept: list[Kept] = attrs.field(factory=list)
     missing: list[Made] = attrs.field(factory=list)
     """Acknowledged tasks that were not in the store."""
     histories: dict[str, Sequence[Entry]] = attrs.field(factory=dict)
@@ -143,6 +169,10 @@ class Evidence:
                 self.answered.append(line)
             case Ran():
                 self.ran[line.task_id] += 1
+            case Stepped():
+                self.stepped.append(line)
+            case Kept():
+                self.kept.append(line)
             case Failed():
                 self.complaints.append(line.why)
             case _:

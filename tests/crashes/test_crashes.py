@@ -10,7 +10,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -19,9 +19,9 @@ import msgspec
 import pytest
 
 from taskmachine.adapters.stores.sqlite.schema import connect, prepare
-from taskmachine.statemachine import State
+from taskmachine.statemachine import Entry, Event, State
 from tests.crashes.campaign import Figures, campaign
-from tests.crashes.evidence import Answered, Evidence, Observation
+from tests.crashes.evidence import Answered, Evidence, Kept, Observation, Stepped
 from tests.crashes.verdict import CHECKS, verdict
 from tests.crashes.victim import Order
 from tests.oracle import REPOSITORY
@@ -57,6 +57,10 @@ def test_the_campaign_exercised_every_outcome(evidence: Evidence) -> None:
     causes = {task.outcome.cause for task in evidence.tasks.values() if task.outcome}
     assert causes >= {"result", "error", "cancelled", "worker_lost"}
     assert any(task.open_questions for task in evidence.tasks.values())
+    assert any(task.failures for task in evidence.tasks.values())
+    assert len({(step.task_id, step.key) for step in evidence.stepped}) < len(evidence.stepped), (
+        "no kill came between the end of a step and its record"
+    )
 
 
 # --- each check finds a violation --------------------------------------------------------------
@@ -132,6 +136,38 @@ def repeat(evidence: Evidence) -> None:
     evidence.ran[task.id] = 2
 
 
+def run_a_recorded_step(evidence: Evidence) -> None:
+    kept = evidence.kept[0]
+    place = (kept.task_id, kept.key, "another run", kept.result)
+    evidence.stepped.append(Stepped(kept.at + 1, *place))
+    evidence.kept.append(Kept(kept.at + 2, *place))
+
+
+def wake_too_early(evidence: Evidence) -> None:
+    task_id, index = next(
+        (task_id, index)
+        for task_id, entries in evidence.entries.items()
+        for index, entry in enumerate(entries)
+        if entry.event is Event.START and entries[index - 1].note == "parked" and slept(entries)
+    )
+    entries = list(evidence.entries[task_id])
+    entries[index] = attrs.evolve(entries[index], at=0)
+    evidence.entries[task_id] = entries
+
+
+def slept(entries: Sequence[Entry]) -> bool:
+    return any(entry.data is not None and b'"sleep"' in entry.data for entry in entries)
+
+
+def lose_a_step(evidence: Evidence) -> None:
+    task_id = evidence.kept[0].task_id
+    evidence.entries[task_id] = [attrs.evolve(e, data=None) for e in evidence.entries[task_id]]
+
+
+def call_a_step_too_often(evidence: Evidence) -> None:
+    evidence.stepped += [evidence.stepped[0]] * 10
+
+
 def use_a_key_twice(evidence: Evidence) -> None:
     owner_and_key, task_ids = next(iter(evidence.keys.items()))
     evidence.keys[owner_and_key] = task_ids | {"another"}
@@ -149,6 +185,8 @@ def complain(evidence: Evidence) -> None:
 BROKEN: list[tuple[str, Callable[[Evidence], None]]] = [
     ("the_ten_invariants_hold", lose_a_task),
     ("the_ten_invariants_hold", end_twice),
+    ("the_ten_invariants_hold", run_a_recorded_step),
+    ("the_ten_invariants_hold", wake_too_early),
     ("versions_never_go_back", show_an_old_version),
     ("a_version_is_the_same_for_all_callers", end_twice),
     ("questions_and_answers_are_kept", forget_a_question),
@@ -159,6 +197,9 @@ BROKEN: list[tuple[str, Callable[[Evidence], None]]] = [
     ("nothing_is_stuck", hold_a_task),
     ("retries_are_bounded", cost_workers),
     ("unrepeatable_tasks_run_once", repeat),
+    ("a_recorded_step_is_not_called_again", run_a_recorded_step),
+    ("a_recorded_step_is_kept", lose_a_step),
+    ("a_run_calls_a_step_once", call_a_step_too_often),
     ("a_key_names_one_task", use_a_key_twice),
     ("a_history_only_grows", rewrite_history),
     ("there_are_no_complaints", complain),

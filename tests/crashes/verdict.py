@@ -1,5 +1,6 @@
 """Checks of the evidence: pure functions that yield a sentence for each violation."""
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby, pairwise
 
@@ -10,12 +11,15 @@ from taskmachine.statemachine.invariants import (
     Asked,
     Created,
     Missed,
+    Recorded,
     Saw,
+    StepRan,
     violations,
 )
 from taskmachine.statemachine.invariants import Event as Observed
-from tests.crashes.evidence import Evidence, Observation
+from tests.crashes.evidence import Evidence, Kept, Observation, Stepped
 from tests.oracle import LIFECYCLES
+from tests.recorded_steps import results_of, with_due_times
 
 __all__ = ["CHECKS", "verdict"]
 
@@ -44,7 +48,15 @@ def the_ten_invariants_hold(evidence: Evidence) -> Iterator[str]:
             Asked(seen.until, seen.task_id, key, request)
             for key, (request, _) in seen.questions.items()
         ]
-    history += [entry for entries in evidence.entries.values() for entry in entries]
+    for entries in evidence.entries.values():
+        history += with_due_times(entries)
+    called = {(step.task_id, step.key, step.run) for step in evidence.stepped}
+    for step in _steps(evidence):
+        place = (step.at, step.task_id, step.key, step.run)
+        if isinstance(step, Stepped):
+            history.append(StepRan(*place))
+        elif place[1:] in called:
+            history.append(Recorded(*place, step.result))
     for violation in violations(history, LIFECYCLES):
         yield f"{violation.invariant}: {violation.subject} {violation.why}"
 
@@ -99,8 +111,8 @@ def a_result_is_that_of_the_call(evidence: Evidence) -> Iterator[str]:
         if task.outcome is not None and task.outcome.cause is Cause.RESULT:
             assert task.outcome.result is not None
             shown = decode_json(task.outcome.result)["content"][0]["text"]
-            if shown != _expected(task):
-                yield f"{task.id} returned {shown!r} instead of {_expected(task)!r}"
+            if shown != (expected := _expected(task, evidence)):
+                yield f"{task.id} returned {shown!r} instead of {expected!r}"
 
 
 def nothing_is_stuck(evidence: Evidence) -> Iterator[str]:
@@ -124,6 +136,37 @@ def unrepeatable_tasks_run_once(evidence: Evidence) -> Iterator[str]:
         starts = sum(entry.event is Event.START for entry in evidence.entries[task.id])
         if not task.is_repeatable and max(starts, evidence.ran[task.id]) > 1:
             yield f"{task.id} ran {max(starts, evidence.ran[task.id])} times"
+
+
+def _steps(evidence: Evidence) -> list[Stepped | Kept]:
+    return sorted([*evidence.stepped, *evidence.kept], key=lambda step: step.at)
+
+
+def a_recorded_step_is_not_called_again(evidence: Evidence) -> Iterator[str]:
+    """By no run at all: no worker of a campaign is paused for as long as a lease."""
+    kept = set()
+    for step in _steps(evidence):
+        if isinstance(step, Kept):
+            kept.add((step.task_id, step.key))
+        elif (step.task_id, step.key) in kept:
+            yield f"{step.task_id} called the recorded step '{step.key}' again"
+
+
+def a_recorded_step_is_kept(evidence: Evidence) -> Iterator[str]:
+    """With the result that its tool got, which is that of the last call of its function."""
+    results = {(step.task_id, step.key): step.result for step in evidence.stepped}
+    for kept in evidence.kept:
+        stored = results_of(evidence.entries.get(kept.task_id, ())).get(kept.key)
+        if not stored == kept.result == results.get((kept.task_id, kept.key)):
+            yield f"{kept.task_id} has {stored} and not {kept.result} for the step '{kept.key}'"
+
+
+def a_run_calls_a_step_once(evidence: Evidence) -> Iterator[str]:
+    calls = Counter((step.task_id, step.key) for step in evidence.stepped)
+    for (task_id, key), times in calls.items():
+        starts = [entry for entry in evidence.entries[task_id] if entry.event is Event.START]
+        if times > len(starts):
+            yield f"{task_id} ran {len(starts)} times and called the step '{key}' {times} times"
 
 
 def a_key_names_one_task(evidence: Evidence) -> Iterator[str]:
@@ -152,6 +195,9 @@ CHECKS = (
     nothing_is_stuck,
     retries_are_bounded,
     unrepeatable_tasks_run_once,
+    a_recorded_step_is_not_called_again,
+    a_recorded_step_is_kept,
+    a_run_calls_a_step_once,
     a_key_names_one_task,
     a_history_only_grows,
     there_are_no_complaints,
@@ -162,8 +208,10 @@ def _by_version(evidence: Evidence) -> list[Observation]:
     return sorted(evidence.observations, key=lambda seen: (seen.task_id, seen.version))
 
 
-def _expected(task: Task) -> str:
-    answers = [
+def _expected(task: Task, evidence: Evidence) -> str:
+    results = results_of(evidence.entries[task.id])
+    answers = [results[key] for key in sorted(results)]
+    answers += [
         decode_json(question.answer.body)["content"]["said"]
         for question in task.questions
         if question.answer is not None

@@ -7,9 +7,11 @@ to a caller it writes the content to the pipe, one line per message.
 import asyncio
 import os
 import random
+import secrets
 import sys
 import time
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any, Final, Literal
 
 import attrs
@@ -22,11 +24,22 @@ from taskmachine.adapters.stores import Caps
 from taskmachine.adapters.tools.context import Context
 from taskmachine.adapters.tools.questions import Request, form
 from taskmachine.adapters.tools.registry import CallError, Tools
+from taskmachine.adapters.tools.retries import Retry
 from taskmachine.adapters.tools.sync_context import SyncContext
 from taskmachine.protocol.jsonvalue import encode_json
 from taskmachine.protocol.operations import Answer, Cancel, Create
 from taskmachine.statemachine import Call, Reply, Task
-from tests.crashes.evidence import Answered, Began, Line, Made, Ran, Settled, observation_of
+from tests.crashes.evidence import (
+    Answered,
+    Began,
+    Kept,
+    Line,
+    Made,
+    Ran,
+    Settled,
+    Stepped,
+    observation_of,
+)
 
 OWNERS: Final = ("alice", "bob", "carol")
 CALLERS: Final = 2  # concurrent callers per owner
@@ -46,6 +59,8 @@ class Order(msgspec.Struct, frozen=True):
     seed: int
     name: str
     mode: Mode
+    steps: str = os.devnull
+    """The file to which the functions of steps append."""
 
 
 def send(line: Line) -> None:
@@ -103,6 +118,39 @@ async def once(n: int, ctx: Context) -> str:
     for step in range(4):
         await ctx.progress(step + 1, 4)
     return f"once {n}"
+
+
+@tools.task(retries=1)
+async def recording(n: int, ctx: Context) -> str:
+    """Record steps around a sleep; now and then the first attempt fails half way."""
+    run = secrets.token_hex(4)
+    results = [await recorded(ctx, run, str(number)) for number in range(2)]
+    if ctx.attempt == 1 and n % 3 == 0:
+        raise Retry(after=n % 10 / 100)
+    await ctx.sleep("nap", n % 30 / 100)
+    results += await ctx.gather(*(recorded(ctx, run, f"after {number}") for number in range(2)))
+    return " ".join(["recording", str(n), *results])
+
+
+async def recorded(ctx: Context, run: str, key: str) -> str:
+    assert ctx.task_id is not None
+    result = await ctx.step(key, partial(append, ctx.task_id, key, run))
+    send(Kept(time.monotonic_ns(), ctx.task_id, key, run, result))
+    return result
+
+
+async def append(task_id: str, key: str, run: str) -> str:
+    """Append a line to the file of steps, and leave time for a kill before it is recorded."""
+    result = secrets.token_hex(4)
+    line = msgspec.json.encode(Stepped(time.monotonic_ns(), task_id, key, run, result))
+    file = os.open(os.environ["STEPS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    try:
+        os.write(file, line + b"\n")
+        os.fsync(file)
+    finally:
+        os.close(file)
+    await asyncio.sleep(random.random() / 100)
+    return result
 
 
 @tools.task()
@@ -245,6 +293,7 @@ async def work(order: Order) -> None:
 
 
 def run(order: Order) -> None:
+    os.environ["STEPS"] = order.steps
     asyncio.run(work(order))
 
 

@@ -113,6 +113,44 @@ def a_ttl_deletes_live_work(store: Any) -> None:
     store.forgettable = due
 
 
+def a_task_is_queued_before_its_time(store: Any) -> None:
+    """Return queued tasks whatever the time is."""
+    queued = store.queued
+
+    async def queued_at_any_time(self: Any, now: int, limit: int) -> Sequence[Task]:
+        tasks: Sequence[Task] = await queued(self, FOR_EVER_MS, limit)
+        return tasks
+
+    store.queued = queued_at_any_time
+
+
+def a_task_is_woken_before_its_time(store: Any) -> None:
+    """The same for tasks that have become due."""
+    due = store.due
+
+    async def due_at_any_time(self: Any, now: int, limit: int) -> Sequence[Task]:
+        tasks: Sequence[Task] = await due(self, FOR_EVER_MS, limit)
+        return tasks
+
+    store.due = due_at_any_time
+
+
+FOR_EVER_MS: Final = 2**53
+
+
+def a_requeue_loses_the_recorded_steps(store: Any) -> None:
+    """Leave out the data of what was recorded before the task last entered the queue."""
+    history = store.history
+
+    async def history_since_requeue(self: Any, task_id: str) -> Sequence[Entry]:
+        entries = await history(self, task_id)
+        requeues = [entry.seq for entry in entries if entry.event is Event.REQUEUE]
+        last = max(requeues, default=0)
+        return [attrs.evolve(entry, data=None) if entry.seq < last else entry for entry in entries]
+
+    store.history = history_since_requeue
+
+
 STORE_BUGS: Final[dict[str, Callable[[Any], None]]] = {
     bug.__name__: bug
     for bug in (
@@ -122,6 +160,9 @@ STORE_BUGS: Final[dict[str, Callable[[Any], None]]] = {
         a_page_shows_tasks_of_all_owners,
         a_waiter_is_not_woken,
         a_ttl_deletes_live_work,
+        a_task_is_queued_before_its_time,
+        a_task_is_woken_before_its_time,
+        a_requeue_loses_the_recorded_steps,
     )
 }
 
@@ -167,6 +208,26 @@ def another_request_is_asked_under_a_used_key() -> None:
         return ask(attrs.evolve(task, questions=tuple(kept)), now, questions, **more)
 
     setattr(lifecycle, "ask", replace_and_ask)  # noqa: B010
+
+
+def a_task_starts_before_it_is_due() -> None:
+    """Forget the due time of a task that is claimed."""
+    start = lifecycle.start
+
+    def start_at_once(task: Task, now: int, **more: Any) -> Any:
+        return start(attrs.evolve(task, due_at=None), now, **more)
+
+    setattr(lifecycle, "start", start_at_once)  # noqa: B010
+
+
+def a_lost_worker_records_a_step() -> None:
+    """Ignore the fence of a record."""
+    record = lifecycle.record
+
+    def record_anyway(task: Task, now: int, data: bytes, **_: Any) -> Any:
+        return record(task, now, data)
+
+    setattr(lifecycle, "record", record_anyway)  # noqa: B010
 
 
 def a_cancellation_moves_an_ended_task() -> None:

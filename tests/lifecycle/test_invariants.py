@@ -12,10 +12,13 @@ from taskmachine.statemachine.invariants import (
     Asked,
     Called,
     Created,
+    Deferred,
     History,
     Missed,
     Progressed,
+    Recorded,
     Saw,
+    StepRan,
     Violation,
     violations,
 )
@@ -53,6 +56,18 @@ GOOD: list[Happened] = [
     saw("input_required"),
     Asked(0, "t", "name", "who?"),
     Asked(0, "t", "name", "who?"),
+    StepRan(0, "t", "fetch", 1),  # its worker was lost before the step was recorded
+    StepRan(0, "t", "fetch", 2),
+    Recorded(0, "t", "fetch", 2, "url"),
+    Recorded(0, "t", "name", 2, "the key of a question, too"),
+    StepRan(0, "t", "fetch", 1),  # it was only paused; nothing that it does is recorded
+    StepRan(0, "u", "fetch", 2),
+    Recorded(0, "u", "fetch", 2, "url"),
+    move(4, "requeue", "working", "submitted"),
+    Deferred(4, "t", 5),
+    move(5, "start", "submitted", "working"),
+    move(6, "requeue", "working", "submitted"),
+    move(7, "start", "submitted", "working"),
     saw("working"),
     saw("completed", wire=G2, outcome="42"),
     saw("failed"),
@@ -60,8 +75,8 @@ GOOD: list[Happened] = [
     saw("failed"),
     saw("failed", outcome="42", pushed=True),
     Answered(100, 1),
-    move(4, "complete", "working", "completed"),
-    move(5, "purge", "completed", "removed"),
+    move(8, "complete", "working", "completed"),
+    move(9, "purge", "completed", "removed"),
     Missed(0, "a", "t"),
 ]
 
@@ -100,8 +115,40 @@ BROKEN: list[tuple[str, list[Happened]]] = [
     ("every_call_is_answered_within_its_bound", [Called(0, 1, 100), Answered(101, 1)]),
     ("no_caller_sees_a_foreign_task", [Created(0, "a", "t"), saw("working", caller="b")]),
     (
-        "a_question_key_names_one_request_for_life",
+        "a_key_names_one_request_for_life",
         [Asked(0, "t", "name", "who?"), Asked(0, "t", "name", "why?")],
+    ),
+    (
+        "a_key_names_one_request_for_life",
+        [Recorded(0, "t", "fetch", 1, "a url"), Recorded(0, "t", "fetch", 1, "another")],
+    ),
+    (
+        "a_recorded_step_is_run_to_an_acknowledged_end_once",
+        [Recorded(0, "t", "fetch", 1), StepRan(0, "t", "fetch", 1)],
+    ),
+    (
+        "a_recorded_step_is_run_to_an_acknowledged_end_once",
+        [
+            StepRan(0, "t", "fetch", 1),
+            Recorded(0, "t", "fetch", 2),
+            Recorded(0, "t", "fetch", 1),
+        ],
+    ),
+    (
+        "a_recorded_step_is_run_to_an_acknowledged_end_once",
+        [
+            Recorded(0, "t", "fetch", 1),
+            StepRan(0, "t", "fetch", 2),
+            Recorded(0, "t", "store", 2),
+        ],
+    ),
+    (
+        "no_task_starts_before_it_is_due",
+        [
+            move(1, "submit", "new", "submitted"),
+            Deferred(1, "t", 3),
+            move(2, "start", "submitted", "working"),
+        ],
     ),
     ("live_work_is_never_deleted", [move(1, "purge", "working", "removed")]),
     (
@@ -143,7 +190,7 @@ ALSO = {
 
 
 def test_each_invariant_has_a_name_and_a_history_that_violates_it() -> None:
-    assert len(INVARIANTS) == 11
+    assert len(INVARIANTS) == 13
     assert {invariant.__name__ for invariant in INVARIANTS} == {name for name, _ in BROKEN}
 
 
@@ -183,7 +230,7 @@ def test_the_bound_of_a_call_counts_from_the_call() -> None:
 
 def test_a_violation_names_its_invariant_and_its_task() -> None:
     (found,) = violations([Asked(0, "t", "k", "a"), Asked(0, "t", "k", "b")], LIFECYCLES)
-    assert found.invariant == "a_question_key_names_one_request_for_life"
+    assert found.invariant == "a_key_names_one_request_for_life"
     assert found.subject == "t"
 
 

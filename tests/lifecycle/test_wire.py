@@ -355,7 +355,7 @@ DETECTED_BY: Final = {
     "a_stale_write_moves_an_ended_task": "terminal_states_are_sticky|ends_as_it_was_ended",
     "a_stale_report_is_stored_after_the_end": "terminal_states_are_sticky",
     "progress_is_notified_after_the_end": "progress_halts",
-    "another_request_is_asked_under_a_used_key": "a_question_key_names_one_request_for_life",
+    "another_request_is_asked_under_a_used_key": "a_key_names_one_request_for_life",
     "a_list_shows_tasks_of_all_owners": "no_caller_sees_a_foreign_task",
     "a_waiter_is_not_woken": "every_call_is_answered|every_open_channel_receives_the_end",
     # The first request that misses the task may be a subscription.

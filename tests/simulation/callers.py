@@ -18,7 +18,7 @@ from taskmachine.protocol.operations import Answer, Create
 from taskmachine.statemachine import Call, Reply, State, Task
 from taskmachine.statemachine.invariants import Created
 from tests.simulation.connection import Connection, SessionWorld
-from tests.simulation.toolbox import TIMEOUT_S
+from tests.simulation.toolbox import LONGEST_SLEEP_S, TIMEOUT_S
 
 __all__ = ["Session"]
 
@@ -61,12 +61,18 @@ class Session:
             pass  # no server is up yet; the list also shows what was never acknowledged
         while self._live() and now() < until:
             for task_id in self._live():
-                await self._get(task_id)
+                task = await self._get(task_id)
+                if task is not None and self._sleeps_too_long(task):
+                    await self._cancel(task_id)
                 await self._answer(task_id)
             await asyncio.sleep(1)
         for task_id in list(self._known):
             await self._collect(task_id, 10)
         await self._page()
+
+    def _sleeps_too_long(self, task: Task) -> bool:
+        """Return whether the clock was set back while the task slept."""
+        return (task.due_at or 0) - self._world.clock() > LONGEST_SLEEP_S * 1_000
 
     def _live(self) -> list[str]:
         return [task.id for task in self._known.values() if not task.is_terminal]
@@ -84,7 +90,7 @@ class Session:
         random = self._random
         name = name or random.choice(
             ("quick", "slow", "stepwise", "asking", "asking", "asking_twice", "parking", "parking",
-             "impatient", "stubborn", "broken", "once", "once")
+             "durable", "durable", "durable", "impatient", "stubborn", "broken", "once", "once")
             if random.random() < 0.97
             else ("deadly",)
         )  # fmt: skip
@@ -194,8 +200,8 @@ class Session:
             await self._wait(task.id)
             await self._answer(task.id)
 
-    async def _cancel(self) -> None:
-        if (task_id := self._any()) is not None:
+    async def _cancel(self, task_id: str | None = None) -> None:
+        if (task_id := task_id or self._any()) is not None:
             self._disk.wishes.add(task_id)
             task = await self._connection.observe(
                 task_id, lambda r: r.service.cancel(self._owner, task_id), 0

@@ -11,7 +11,7 @@ from taskmachine.adapters.stores import StoreError
 from taskmachine.statemachine import NotFound, Task
 from taskmachine.statemachine.invariants import Answered, Called, Missed, Saw
 from tests.simulation.disk import Disk
-from tests.simulation.faults import Faults
+from tests.simulation.faults import Clock, Faults
 from tests.simulation.node import Disconnected, Node
 
 __all__ = ["Connection", "SessionWorld"]
@@ -25,6 +25,7 @@ _SLACK_S: Final = {True: 1.0, False: 15.0}
 class SessionWorld(Protocol):
     """The part of the world that a session uses."""
 
+    clock: Clock
     disk: Disk
     faults: Faults
     acknowledged: dict[str, Task]

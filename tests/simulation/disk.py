@@ -10,7 +10,7 @@ from typing import Final
 from taskmachine.adapters.stores import Caps, Conflict
 from taskmachine.adapters.stores.memory import MemoryStore
 from taskmachine.statemachine import Cause, Entry, Event, State, Task
-from taskmachine.statemachine.invariants import Asked
+from taskmachine.statemachine.invariants import Asked, Deferred
 from taskmachine.statemachine.invariants import Event as Happened
 from tests.simulation.faults import Clock
 
@@ -58,8 +58,7 @@ class Disk:
     async def create(self, task: Task, entries: Sequence[Entry], caps: Caps) -> Task:
         stored = await self.store.create(task, entries, caps)
         if stored.id == task.id:
-            self.history.extend(entries)
-            self.versions[task.id] = task.version
+            self._note(task, entries)
         return stored
 
     async def commit(
@@ -73,8 +72,7 @@ class Disk:
             self._counts["conflicts"] += 1
             raise
         assert before is not None, "otherwise the commit is a conflict"
-        self.history.extend(entries)
-        self.versions[task.id] = task.version
+        self._note(task, entries)
         if task.questions is not before.questions:
             self.history.extend(
                 Asked(self.now_ms(), task.id, question.key, (question.method, question.params))
@@ -88,9 +86,18 @@ class Disk:
         for why in self._complaints(workers, before, task, entries):
             self.wrong.append(f"at {self._steady():.3f} s: task {task.id} {why}")
 
+    def _note(self, task: Task, entries: Sequence[Entry]) -> None:
+        self.history.extend(entries)
+        self.versions[task.id] = task.version
+        if task.is_queued and task.due_at is not None:
+            self.history.append(Deferred(self.now_ms(), task.id, task.due_at))
+
     def _count(self, before: Task, after: Task, entries: Sequence[Entry]) -> None:
         for entry in entries:
             self._counts[_NAMES.get(entry.event, "other moves")] += 1
+        self._counts["recorded steps"] += after.recorded - before.recorded
+        self._counts["retries"] += after.failures - before.failures
+        self._counts["sleeps"] += after.due_at is not None and after.failures == before.failures
         self._counts["lost workers"] += after.losses - before.losses
         if before.is_waiting and before.worker and after.is_waiting and not after.worker:
             self._counts["parks"] += after.losses == before.losses

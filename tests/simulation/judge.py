@@ -3,8 +3,10 @@
 import json
 from typing import TYPE_CHECKING
 
+from taskmachine.statemachine import Entry
 from taskmachine.statemachine.invariants import RUNTIME, violations
 from tests.oracle import LIFECYCLES
+from tests.recorded_steps import results_of
 from tests.simulation.disk import MAX_LOSSES
 from tests.simulation.toolbox import is_explained
 
@@ -29,6 +31,10 @@ def complaints(world: "World") -> list[str]:
     found += [
         f"{node.process.name} left behind {leak}" for node in world.all_nodes for leak in node.leaks
     ]
+    lines: dict[str, list[Entry]] = {}
+    for happened in disk.history:
+        if isinstance(happened, Entry):
+            lines.setdefault(happened.task_id, []).append(happened)
     for task in disk.ends:
         begun, name = world.tool_log.begun[task.id], task.call.name
         if name == "once" and begun > 1:
@@ -40,7 +46,7 @@ def complaints(world: "World") -> list[str]:
             for question in task.questions
             if question.answer is not None
         }
-        if not is_explained(task, said):
+        if not is_explained(task, said, results_of(lines[task.id])):
             found.append(
                 f"task {task.id} ({name}) had the answers {said} and the outcome {task.outcome}"
             )

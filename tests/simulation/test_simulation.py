@@ -22,7 +22,8 @@ REQUIRED: Final = (
     "answers", "clock jumps", "conflicts", "crashes", "crashes after a commit", "ended: cancelled",
     "ended: error", "ended: expired", "ended: result", "ended: timed_out", "ended: worker_lost",
     "expiries", "lost notices", "lost workers", "outages", "parks", "pauses",
-    "purges", "refusals", "requeues", "slow operations", "stops",
+    "purges", "recorded steps", "refusals", "requeues", "retries", "sleeps", "slow operations",
+    "stops",
     "writes in doubt",
 )  # fmt: skip
 

@@ -5,6 +5,7 @@ import contextvars
 import json
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import attrs
@@ -12,9 +13,12 @@ import attrs
 from taskmachine.adapters.tools.context import Context, Refused
 from taskmachine.adapters.tools.questions import form
 from taskmachine.adapters.tools.registry import CallError, ToolError, Tools
+from taskmachine.adapters.tools.retries import Retry, exponential
 from taskmachine.statemachine import Cause, Task
+from taskmachine.statemachine.invariants import Event as Happened
+from taskmachine.statemachine.invariants import Recorded, StepRan
 
-__all__ = ["TOOLS", "TOOL_LOG", "Boom", "ToolLog", "is_explained"]
+__all__ = ["LONGEST_SLEEP_S", "TOOLS", "TOOL_LOG", "Boom", "ToolLog", "is_explained"]
 
 
 class Boom(Exception):
@@ -27,6 +31,9 @@ class ToolLog:
 
     die: Callable[[], None]
     """Kills the process that calls it."""
+    pause: Callable[[], None]
+    """Pauses it for longer than a lease, while there are faults."""
+    history: list[Happened]
     begun: Counter[str] = attrs.field(factory=Counter)
     """How often a tool has started, by task."""
     cleaned: Counter[str] = attrs.field(factory=Counter)
@@ -37,6 +44,8 @@ TOOL_LOG: contextvars.ContextVar[ToolLog] = contextvars.ContextVar("TOOL_LOG")
 TOOLS: Final = Tools()
 
 TIMEOUT_S: Final = 6.0
+
+LONGEST_SLEEP_S: Final = 20
 
 
 def _begin(ctx: Context) -> None:
@@ -132,6 +141,45 @@ async def once(n: int, seconds: float, ctx: Context) -> str:
     return f"once {n}"
 
 
+@TOOLS.task(timeout=TIMEOUT_S, retries=2, backoff=exponential(1, 3, 4))
+async def durable(n: int, ctx: Context) -> str:
+    """Record steps, sleep, and let some attempts fail."""
+    run = DurableRun(ctx)
+    results = [await run.step("first", n)]
+    await ctx.sleep("nap", n % 7 * LONGEST_SLEEP_S / 6)
+    if ctx.attempt <= n % 3:
+        raise Retry(reason="not yet") if n % 2 else Boom
+    results += await ctx.gather(run.step("left", n), run.step("right", n))
+    await ctx.sleep("second nap", 0.5)
+    return f"durable {n}: {' '.join([*results, await run.step('last', n)])}"
+
+
+class DurableRun:
+    """One run of a tool that records steps; it logs which functions it called."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+        self._task_id = str(ctx.task_id)
+        self._log = TOOL_LOG.get()
+        self._number = self._log.begun[self._task_id] = self._log.begun[self._task_id] + 1
+        self._results: dict[str, str] = {}
+
+    async def step(self, key: str, n: int) -> str:
+        result: str = await self._ctx.step(key, partial(self._call, key), n)
+        if key in self._results:
+            place = (0, self._task_id, key, self._number)
+            self._log.history.append(Recorded(*place, self._results[key]))
+        return result
+
+    async def _call(self, key: str, n: int) -> str:
+        self._log.history.append(StepRan(0, self._task_id, key, self._number))
+        if n % 20 == 0 and self._number == 1:
+            self._log.pause()
+        await asyncio.sleep(n % 5)
+        self._results[key] = f"{key} {n} of run {self._number}"
+        return self._results[key]
+
+
 @TOOLS.task(timeout=TIMEOUT_S)
 async def deadly(n: int, ctx: Context) -> str:
     """Kill the process, each time."""
@@ -142,8 +190,8 @@ async def deadly(n: int, ctx: Context) -> str:
     return "never"
 
 
-def is_explained(task: Task, first_answers: dict[str, str]) -> bool:
-    """Return whether the outcome follows from this call and the first answer to each question."""
+def is_explained(task: Task, first_answers: dict[str, str], first_results: dict[str, str]) -> bool:
+    """Return whether the outcome follows from the call, the first answers and the first results."""
     outcome, name = task.outcome, task.call.name
     assert outcome is not None, "only terminal tasks are checked"
     n = json.loads(task.call.arguments)["n"]
@@ -157,4 +205,7 @@ def is_explained(task: Task, first_answers: dict[str, str]) -> bool:
     expected = f"{name} {n}"
     if name in keys:
         expected += ": " + " ".join(first_answers.get(key, "?") for key in keys[name])
+    if name == "durable":
+        steps = ("first", "left", "right", "last")
+        expected += ": " + " ".join(first_results.get(key, "?") for key in steps)
     return bool(text == expected and outcome.is_error == (name == "broken"))

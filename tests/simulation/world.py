@@ -11,7 +11,7 @@ from typing import Any, Final
 import attrs
 
 from taskmachine.adapters.runtime.runtime import Surroundings
-from taskmachine.adapters.runtime.testing.virtual_loop import Stuck, VirtualLoop
+from taskmachine.adapters.runtime.testing.virtual_loop import PROCESS, Stuck, VirtualLoop
 from taskmachine.adapters.stores import Worker
 from taskmachine.statemachine import Task
 from tests.simulation.callers import Session
@@ -57,7 +57,7 @@ class World:
         self.faults = Faults(generator("faults"))
         self.clock = Clock(self.loop.time)
         self.disk = Disk(self.clock, self.loop.time, self.faults.counts)
-        self.tool_log = ToolLog(kill_here(self.loop))
+        self.tool_log = ToolLog(kill_here(self.loop), self._pause_here, self.disk.history)
         self.acknowledged: dict[str, Task] = {}
         self.keys: dict[tuple[str, str], str] = {}
         self.escaped: list[str] = []
@@ -112,6 +112,11 @@ class World:
         self.loop.call_later(
             pause_s, self._begin_node, node.host, pid, context=self.loop.outside.context
         )
+
+    def _pause_here(self) -> None:
+        if not self.faults.are_off:
+            self.faults.counts["pauses"] += 1
+            self.loop.pause(PROCESS.get(), LEASE_IS_LOST_S / 2)
 
     async def _inject_faults(self) -> None:
         """Inject faults of whole machines: crashes, pauses, clock jumps, outages."""
@@ -220,11 +225,11 @@ def simulate(seed: int) -> Report:
     except Stuck as stuck:
         wrong = [str(stuck)]
     finally:
+        virtual_s = world.loop.time()
+        world.loop.close()  # tools that were killed may log an error
         log.removeHandler(handler)
         log.setLevel(level)
         log.propagate = propagates
-        virtual_s = world.loop.time()
-        world.loop.close()
         if collects:
             gc.enable()
     digest = hashlib.sha256(repr(world.disk.history).encode()).hexdigest()

@@ -9,7 +9,9 @@ import subprocess
 import tomllib
 from datetime import date
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Any, Final, Literal
+from unittest.mock import AsyncMock
 
 import attrs
 from pydantic import BaseModel, Field
@@ -27,6 +29,7 @@ from taskmachine.adapters.transports.settings import load_settings
 from taskmachine.protocol.jsonvalue import encode_json
 from taskmachine.specs import load_requirements
 from taskmachine.statemachine import Reply
+from taskmachine.testing import open_server, run
 from tests.adapters.tools.test_tools import Notes, result_of
 from tests.oracle import REPOSITORY, REVISIONS
 from tests.site.pages import blocks_of, page
@@ -125,6 +128,53 @@ def test_a_tool_that_asks_first() -> None:
     exec(shown.text, {"tools": tools, "form": form, "Context": Context})
     [first] = tools["greet"].offered.first
     assert first.key == "name"
+
+
+def excerpt_of_tools(title: str, **names: Any) -> Tools:
+    """Tools with that of an excerpt."""
+    [shown] = blocks_of("docs/howto/tools.md", "py", title)
+    tools = Tools()
+    exec(shown.text, {"tools": tools, "Context": Context, **names})
+    return tools
+
+
+def called(tools: Tools, name: str, **arguments: Any) -> tuple[str, float]:
+    """The text of a call, and the time that it took."""
+
+    async def main() -> tuple[str, float]:
+        async with open_server(tools) as server:
+            text = (await server.call(name, **arguments)).text
+            return text, asyncio.get_running_loop().time()
+
+    return run(main(), timeout=7_200)
+
+
+def test_a_tool_that_is_retried() -> None:
+    busy = SimpleNamespace(status=429, retry_after=60)
+    done = SimpleNamespace(status=200, text="ordered")
+    shop = SimpleNamespace(post=AsyncMock(side_effect=[busy, OSError, done]))
+    text, took = called(excerpt_of_tools("retries", shop=shop), "order", item="tea")
+    assert text == "ordered in attempt 3"
+    assert took > 60
+
+
+def test_a_tool_that_records_steps() -> None:
+    bank = SimpleNamespace(charge=AsyncMock(side_effect=[OSError, "paid"]))
+    mail = SimpleNamespace(send=AsyncMock(side_effect=[OSError, "sent"]))
+    prices = {"tea": 3}
+    tools = excerpt_of_tools(
+        "steps", bank=bank, mail=mail, fetch_price=prices.pop, fetch_stock=lambda item: 1
+    )
+    assert called(tools, "buy", item="tea")[0] == "paid"
+    keys = [call.kwargs["idempotency_key"] for call in bank.charge.mock_calls]
+    assert keys == [keys[0]] * 2
+    assert keys[0].endswith(":charge")
+    assert len(mail.send.mock_calls) == 2
+
+
+def test_a_tool_that_sleeps() -> None:
+    text, took = called(excerpt_of_tools("sleep"), "remind", text="tea")
+    assert (text, took > 3_600) == ("Remember: tea", True)
 
 
 def test_the_arguments_and_results_of_tools() -> None:

@@ -65,9 +65,14 @@ from taskmachine.tools import (
     Answer,
     Caller,
     NotAccepted,
+    Retry,
     SamplingResult,
+    Step,
+    StepError,
     ToolResult,
     UnfitReply,
+    exponential,
+    retrying,
 )
 
 assert_type(taskmachine.__version__, str)
@@ -155,6 +160,46 @@ def threaded(ctx: SyncContext) -> None:
     assert_type(ctx.confirm("sure", "Sure?"), bool)
     assert_type(ctx.choose("env", "Where?", Env), Env | None)
     assert_type(ctx.choose("place", "Where?", ["staging", "production"]), str | None)
+
+
+async def fetch(number: int, *, page: str = "") -> Confirm:
+    return Confirm(sure=number > len(page))
+
+
+def weigh(number: int) -> float:
+    return number / 2
+
+
+@tools.task(retries=5, backoff=exponential(first=1, most=60), retry_on=(OSError, KeyError))
+async def durable(ctx: Context) -> None:
+    assert_type(await ctx.step("a", fetch, 1), Confirm)
+    assert_type(await ctx.step("b", fetch, 1, page="x"), Confirm)
+    assert_type(await ctx.step("c", weigh, 1), float)
+    assert_type(await ctx.step("d", retrying(fetch, retries=3, timeout=5), 1, page="x"), Confirm)
+    assert_type(await ctx.step("e", retrying(weigh, retries=3, give_up_on=OSError), 1), float)
+    assert_type(await ctx.gather(ctx.step("f", weigh, 1), ctx.step("g", weigh, 2)), list[float])
+    async with ctx.step("h") as step:
+        assert_type(step, Step)
+        if not step.is_recorded:
+            step.result = 1
+    assert_type((ctx.attempt, ctx.last_error, ctx.step_id), tuple[int, str | None, str | None])
+    await ctx.step("i", fetch, "1")  # type: ignore[call-overload]
+    await ctx.step("j", fetch, 1, pages="x")  # type: ignore[call-arg]
+    await ctx.step("k", weigh)  # type: ignore[call-overload]
+    await ctx.step("l", retrying(weigh, retries=3), "1")  # type: ignore[call-overload]
+    await ctx.sleep("m", minutes=5)
+    try:
+        await ctx.sleep("n", 5)
+    except StepError:
+        raise Retry(after=60, reason="busy") from None
+
+
+@tools.task(repeatable=False, retries=1, backoff=lambda failures: 10 * failures)
+def durable_in_a_thread(ctx: SyncContext) -> None:
+    assert_type(ctx.step("a", fetch, 1), Confirm)
+    assert_type(ctx.step("b", weigh, 1), float)
+    ctx.step("c", weigh, "1")  # type: ignore[call-overload]
+    ctx.sleep("d", hours=1)
 
 
 @tools.task

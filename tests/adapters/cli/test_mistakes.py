@@ -45,6 +45,8 @@ PROGRAMS: Final = {
     "@tools.task(timout=5)\ndef f(): ...": "did you mean 'timeout'?",
     "@tools.task(timeout=0)\ndef f(): ...": "timeout must be from 1 ms to 7 days, got 0 s",
     "@tools.task(timeout='5')\ndef f(): ...": "timeout must be a number of seconds, got str",
+    "@tools.task(retries=True)\ndef f(): ...": "retries must be from 0 to 1000, got True",
+    "@tools.task(retries=1, backoff=3)\ndef f(): ...": "such as exponential(first=1), got 3",
     "@tools.task(support='maybe')\ndef f(): ...": "must be one of required, optional, forbidden",
     "@tools.task(annotations={'readonlyhint': True})\ndef f(): ...": "did you mean 'readOnlyHint'?",
     "@tools.task(icons=['a.png'])\ndef f(): ...": "icons: must be an object, got str",

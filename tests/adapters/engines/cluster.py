@@ -14,7 +14,13 @@ import attrs
 from taskmachine.adapters.engines.procrastinate.opening import for_replicas, for_workers
 from taskmachine.adapters.runtime.engine import MakeEngine
 from taskmachine.adapters.runtime.limits import Limits
-from taskmachine.adapters.runtime.runtime import Runtime, RuntimeConfig, Surroundings, open_runtime
+from taskmachine.adapters.runtime.runtime import (
+    Runtime,
+    RuntimeConfig,
+    Surroundings,
+    open_runtime,
+    system_clock,
+)
 from taskmachine.adapters.runtime.waiting import wait_for
 from taskmachine.adapters.tools.registry import Tools
 from taskmachine.protocol.operations import Answer, Cancel, Create
@@ -56,10 +62,15 @@ class Cluster:
 
     @asynccontextmanager
     async def machine(
-        self, tools: Tools, engine: MakeEngine, concurrency: int = 8
+        self,
+        tools: Tools,
+        engine: MakeEngine,
+        concurrency: int = 8,
+        clock: Callable[[], int] = system_clock,
     ) -> AsyncIterator[Runtime]:
         # No process number means anything on another machine.
-        world = Surroundings(host=f"machine {next(self.machines)}", is_dead=lambda _: False)
+        host = f"machine {next(self.machines)}"
+        world = Surroundings(clock=clock, host=host, is_dead=lambda _: False)
         limits = Limits(concurrency=concurrency)
         async with open_runtime(
             self.url, tools, RuntimeConfig(engine=engine, limits=limits, world=world)

@@ -17,7 +17,8 @@ from taskmachine.adapters.engines.procrastinate.engines import FETCH_S
 from taskmachine.adapters.engines.procrastinate.opening import for_replicas, for_workers
 from taskmachine.adapters.engines.procrastinate.tickets import Tickets, queue_of
 from taskmachine.adapters.runtime.claims import claim
-from taskmachine.adapters.runtime.runtime import RuntimeConfig, open_runtime
+from taskmachine.adapters.runtime.runtime import RuntimeConfig, open_runtime, system_clock
+from taskmachine.adapters.runtime.waiting import wait_for
 from taskmachine.adapters.stores import StoreError, open_store
 from taskmachine.adapters.stores.postgresql.connections import read_url
 from taskmachine.adapters.stores.postgresql.store import PostgreSQLStore
@@ -28,7 +29,16 @@ from taskmachine.adapters.tools.registry import Tools
 from taskmachine.protocol.caller import Caller
 from taskmachine.protocol.operations import Create
 from taskmachine.statemachine import Call, Cause, ConfigurationError, Outcome, State, Task
-from tests.adapters.engines.cluster import answer, cancel, cluster_on, create, ended, reached, until
+from tests.adapters.engines.cluster import (
+    PATIENCE_S,
+    answer,
+    cancel,
+    cluster_on,
+    create,
+    ended,
+    reached,
+    until,
+)
 from tests.adapters.memory_service import call
 from tests.adapters.stores.postgres_server import Server
 
@@ -422,6 +432,39 @@ async def test_a_restart_of_the_database_costs_no_task(server: Server) -> None:
         assert "through" in text(await ended(replica, task))
         assert "done" in text(await ended(replica, await create(replica, "quick")))
         assert bench.runs == [task.id]
+
+
+@pytest.mark.parametrize("behind_ms", [0, 3_000])
+async def test_a_task_that_sleeps_wakes_in_time_on_another_machine(
+    server: Server, behind_ms: int
+) -> None:
+    """Also if the clock of that machine is behind: a ticket that comes too early is kept."""
+    ended_at: list[int] = []
+    tools = Tools()
+
+    @tools.task()
+    async def sleeps(ctx: Context) -> str:
+        await ctx.sleep("nap", 1)
+        ended_at.append(system_clock())
+        return "awake"
+
+    async with cluster_on(server) as cluster:
+        replica = await cluster.replica(tools)
+        task = await create(replica, "sleeps")
+        async with cluster.machine(tools, for_workers):
+            asleep = await wait_for(
+                replica.service.store, task.id, lambda task: task.due_at is not None, PATIENCE_S
+            )
+        assert asleep.due_at is not None
+        clock = partial(_behind, behind_ms)
+        async with cluster.machine(tools, for_workers, clock=clock):
+            assert "awake" in text(await ended(replica, task))
+        assert 0 <= ended_at[0] - behind_ms - asleep.due_at < 1_000
+        assert cluster.rows(JOBS) == []
+
+
+def _behind(ms: int) -> int:
+    return system_clock() - ms
 
 
 # --- what cannot be ---------------------------------------------------------------------------

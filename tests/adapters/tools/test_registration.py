@@ -18,6 +18,7 @@ from pydantic import BaseModel, Field
 from taskmachine.adapters.tools.context import Context
 from taskmachine.adapters.tools.definitions import Options, check_options
 from taskmachine.adapters.tools.registry import Threads, Tools
+from taskmachine.adapters.tools.retries import exponential
 from taskmachine.protocol.caller import Caller
 from taskmachine.statemachine import ConfigurationError, Outcome
 from tests.adapters.tools.reading import refusal, returning, taking
@@ -385,6 +386,16 @@ OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"support": "sometimes"}, "support must be one of required, optional, forbidden"),
     ({"priority": "urgent"}, "priority must be one of low, normal, high"),
     ({"repeatable": "no"}, "repeatable must be True or False, got str"),
+    ({"retries": -1}, "retries must be from 0 to 1000, got -1"),
+    ({"retries": "3"}, "retries must be from 0 to 1000, got '3'"),
+    ({"retries": True}, "retries must be from 0 to 1000, got True"),
+    ({"retries": 1, "backoff": 3}, "backoff must be a function, such as exponential(first=1), got"),
+    ({"retries": 1, "backoff": exponential}, "exponential(first=1), got <class "),
+    ({"retries": 1, "backoff": int.__neg__}, "backoff must return 0 s to 7 days, got -1"),
+    ({"retries": 1, "backoff": len}, "backoff(1) raised TypeError("),
+    ({"backoff": exponential()}, "backoff needs retries, as in retries=5"),
+    ({"retries": 1, "retry_on": "x"}, "retry_on must be an exception class or a tuple of them"),
+    ({"retries": 1, "give_up_on": [OSError]}, "give_up_on must be an exception class or a tuple"),
     ({"title": 5}, "title must be a text, got int"),
     ({"annotations": {"readonly": True}}, "'readonly' is not known; did you mean 'readOnlyHint'?"),
     ({"annotations": {"readOnlyHint": "yes"}}, "readOnlyHint must be True or False, got 'yes'"),

@@ -240,7 +240,7 @@ class Run:
             return is_shown or tool_run.count("refused") > refusals or tool_run.has_ended
 
         if not self._poll(model, is_decided) or tool_run.count("refused") == refusals:
-            invariant = "a_question_key_names_one_request_for_life"
+            invariant = "a_key_names_one_request_for_life"
             self.report(f"{invariant}: {model.name} asked another request under '{key}'")
 
     def answer(self, model: TaskModel, keys: Sequence[str]) -> None:

@@ -73,9 +73,7 @@ def figures(report: Report, wrong: list[str]) -> str:
                 "failed attempts that were repeated": sum(
                     task.failures for task in evidence.tasks.values()
                 ),
-                "recorded steps and sleeps": sum(
-                    task.recorded for task in evidence.tasks.values()
-                ),
+                "recorded steps and sleeps": sum(task.recorded for task in evidence.tasks.values()),
                 "calls of steps": sum(line.what == "called" for line in evidence.log_lines),
                 "  known to be recorded": sum(
                     line.what == "recorded" for line in evidence.log_lines

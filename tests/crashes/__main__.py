@@ -43,7 +43,9 @@ def main() -> int:
         sums["accepted answers"] += len(evidence.answered)
         steps = {(step.task_id, step.key) for step in evidence.stepped}
         sums["steps"] += len(steps)
-        sums["calls of steps that a kill left without a record"] += len(evidence.stepped) - len(steps)
+        sums["calls of steps that a kill left without a record"] += len(evidence.stepped) - len(
+            steps
+        )
         sums["recorded steps"] += len(evidence.kept)
         sums["failed attempts"] += sum(task.failures for task in evidence.tasks.values())
         sums["tasks"] += len(evidence.tasks)

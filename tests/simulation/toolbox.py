@@ -190,9 +190,7 @@ async def deadly(n: int, ctx: Context) -> str:
     return "never"
 
 
-def is_explained(
-    task: Task, first_answers: dict[str, str], first_results: dict[str, str]
-) -> bool:
+def is_explained(task: Task, first_answers: dict[str, str], first_results: dict[str, str]) -> bool:
     """Return whether the outcome follows from the call, the first answers and the first results."""
     outcome, name = task.outcome, task.call.name
     assert outcome is not None, "only terminal tasks are checked"

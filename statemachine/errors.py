@@ -42,6 +42,8 @@ class NotDue(TaskmachineError):
 
     def __init__(self, task_id: str, due_at: int) -> None:
         super().__init__(f"task {task_id} must not start before {due_at}")
+        self.task_id = task_id
+        self.due_at = due_at
 
 
 class KeyReused(TaskmachineError):

@@ -95,7 +95,7 @@ def submit(
 
 def start(task: Task, now: int, *, worker: str, until: int | None = None) -> Step:
     """Claim the task for a worker; `NotDue` before its time."""
-    if task.due_at is not None and now < task.due_at:
+    if task.is_queued and task.due_at is not None and now < task.due_at:
         raise NotDue(task.id, task.due_at)
     return _step(
         task, Event.START, now, until=until, worker=worker, fence=task.fence + 1, due_at=None
@@ -169,7 +169,8 @@ def answer(
         return _step(task, Event.ANSWER, now, questions=questions)
     if task.worker is not None:
         return _step(task, Event.RESUME, now, until=until, questions=questions)
-    return _step(task, Event.REQUEUE, now, questions=questions)
+    # At once, also if another branch of the tool sleeps: it has something to do.
+    return _step(task, Event.REQUEUE, now, questions=questions, due_at=None)
 
 
 def withdraw(task: Task, now: int, *, fence: int | None = None) -> Step:

@@ -43,3 +43,16 @@ def test_the_postgresql_benchmark_prints_every_figure() -> None:
     assert "not measured" not in done.stdout
     for what in ("get, of 2,000 / of 200", "tasks/get by the service", "1 worker: cycle"):
         assert what in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.benchmarks
+@pytest.mark.parametrize("more", [[], ["--postgresql"]], ids=["sqlite", "postgresql"])
+def test_the_benchmark_of_sleeping_tasks_wakes_all_of_them(more: list[str]) -> None:
+    command = [sys.executable, "-m", "tests.benchmarks.sleeping", "--tasks", "200", *more]
+    done = subprocess.run(
+        [*command, "--seconds", "2"], cwd=REPOSITORY, capture_output=True, text=True, timeout=300
+    )
+    assert not done.stderr
+    for what in ("reads per second with 200 asleep", "late, p99", "200 tasks woke"):
+        assert what in done.stdout

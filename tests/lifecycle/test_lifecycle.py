@@ -81,6 +81,7 @@ def test_claiming_raises_the_fence_and_a_lost_worker_can_write_nothing() -> None
         lambda: lifecycle.complete(again, 4000, Outcome.of_result(b"{}"), fence=first.fence),
         lambda: lifecycle.fail(again, 4000, Outcome.of_error(1, "x"), fence=first.fence),
         lambda: lifecycle.withdraw(again, 4000, fence=first.fence),
+        lambda: lifecycle.record(again, 4000, b"{}", fence=first.fence),
     ]
     for write in late:
         with pytest.raises(StaleFence) as error:
@@ -170,6 +171,22 @@ def test_the_last_answer_requeues_a_task_without_a_worker() -> None:
     step = lifecycle.answer(parked.task, 2000, {"name": Reply(b"1")})
     assert step is not None
     assert step.entry.event is Event.REQUEUE
+
+
+def test_the_last_answer_wakes_a_task_that_also_sleeps() -> None:
+    parked = lifecycle.requeue(waiting(), 1500, due_at=90_000).task
+    with pytest.raises(IllegalTransition):
+        lifecycle.start(parked, 2000, worker="w2")
+    task = answered(parked, name=b"1").task
+    assert lifecycle.start(task, 2000, worker="w2").task.state is State.WORKING
+
+
+def test_a_task_does_not_start_before_its_time() -> None:
+    asleep = lifecycle.requeue(working(), 1500, due_at=3000).task
+    with pytest.raises(NotDue) as error:
+        lifecycle.start(asleep, 2999, worker="w2")
+    assert (error.value.task_id, error.value.due_at) == ("t1", 3000)
+    assert lifecycle.start(asleep, 3000, worker="w2").task.due_at is None
 
 
 def test_the_first_answer_wins_and_unknown_keys_are_ignored() -> None:
@@ -429,6 +446,11 @@ def test_an_outcome_keeps_the_result_or_the_error_of_the_tool() -> None:
             StaleFence("t1", 3, 4),
             {"task_id": "t1", "fence": 3, "current": 4},
             "task t1 is fenced at 4, the write carried 3",
+        ),
+        (
+            NotDue("t1", 3000),
+            {"task_id": "t1", "due_at": 3000},
+            "task t1 must not start before 3000",
         ),
         (
             KeyReused("name"),

@@ -24,6 +24,7 @@ from taskmachine.statemachine import (
     Event,
     IllegalTransition,
     KeyReused,
+    NotDue,
     Outcome,
     Progress,
     Question,
@@ -36,6 +37,7 @@ from taskmachine.statemachine.invariants import (
     RUNTIME,
     Asked,
     Created,
+    Deferred,
     History,
     Progressed,
     violations,
@@ -47,6 +49,7 @@ from tests.lifecycle.planted_bugs import PLANTED
 from tests.oracle import ILLEGAL, LIFECYCLES, MOVES
 
 ENDED = LIFECYCLES[RUNTIME].terminal
+DELAYS_MS = st.integers(0, 60_000)
 
 
 class ModelMachine(RuleBasedStateMachine):
@@ -60,6 +63,8 @@ class ModelMachine(RuleBasedStateMachine):
         self.tasks: dict[str, Task] = {}
         self.states: dict[str, str] = {}  # the model
         self.ends: dict[str, Task] = {}
+        self.due: dict[str, int | None] = {}
+        self.records: dict[str, list[bytes]] = {}
         self.history: list[Happened] = []
 
     # --- one step, compared with the model ---------------------------------------------------
@@ -90,6 +95,10 @@ class ModelMachine(RuleBasedStateMachine):
             assert after.progress.value >= before.progress.value
         self.tasks[task_id], self.states[task_id] = after, expected
         self.history.append(step.entry)
+        if step.entry.data is not None:
+            self.records.setdefault(task_id, []).append(step.entry.data)
+        if after.is_queued and self.due.get(task_id) is not None:
+            self.history.append(Deferred(self.now, task_id, self.due[task_id] or 0))
         if after.progress is not None and after.shows_progress:
             self.history.append(Progressed(self.now, "alice", task_id, "2025-11-25"))
         for question in after.questions:
@@ -116,11 +125,16 @@ class ModelMachine(RuleBasedStateMachine):
     def pass_time(self, ms: int) -> None:
         self.now = max(0, self.now + ms)
 
-    @rule(target=task_ids, token=st.none() | st.integers() | strategies.text)
-    def submit(self, token: str | int | None) -> str:
+    @rule(
+        target=task_ids,
+        token=st.none() | st.integers() | strategies.text,
+        delay_ms=st.none() | DELAYS_MS,
+    )
+    def submit(self, token: str | int | None, delay_ms: int | None = None) -> str:
         task_id = f"task-{len(self.tasks)}"
         call = Call("tools/call", "tool", progress_token=token)
-        step = lifecycle.submit(task_id, "alice", call, self.now, ttl_ms=60_000)
+        due_at = self.due[task_id] = None if delay_ms is None else self.now + delay_ms
+        step = lifecycle.submit(task_id, "alice", call, self.now, ttl_ms=60_000, due_at=due_at)
         self.tasks[task_id] = Task(task_id, "alice", call, self.now, self.now, 60_000)
         self.store(task_id, MOVES["new"]["submit"], step)
         self.history.append(Created(self.now, "alice", task_id))
@@ -128,7 +142,12 @@ class ModelMachine(RuleBasedStateMachine):
 
     @rule(task_id=task_ids, worker=st.sampled_from(["w1", "w2"]))
     def start(self, task_id: str, worker: str) -> None:
+        if self.states[task_id] == "submitted" and (self.due.get(task_id) or 0) > self.now:
+            with pytest.raises(NotDue):
+                lifecycle.start(self.tasks[task_id], self.now, worker=worker)
+            return
         self.fire(task_id, Event.START, lambda t: lifecycle.start(t, self.now, worker=worker))
+        assert self.states[task_id] != "working" or self.tasks[task_id].due_at is None
 
     @rule(
         task_id=task_ids,
@@ -176,18 +195,49 @@ class ModelMachine(RuleBasedStateMachine):
         else:
             event = Event.REQUEUE if task.worker is None else Event.RESUME
         assert step.entry.event is event
+        if event is Event.REQUEUE:
+            self.due[task_id] = None
         self.store(task_id, MOVES[self.states[task_id]][event], step)
+        assert step.task.due_at == self.due.get(task_id)
 
     @rule(task_id=task_ids)
     def withdraw(self, task_id: str) -> None:
         self.fire(task_id, Event.RESUME, lambda t: lifecycle.withdraw(t, self.now))
 
-    @rule(task_id=task_ids)
-    def requeue(self, task_id: str) -> None:
+    @rule(task_id=task_ids, delay_ms=st.none() | DELAYS_MS, error=st.none() | st.just("boom"))
+    def requeue(self, task_id: str, delay_ms: int | None, error: str | None) -> None:
         # A task that waits for answers is parked: the last answer requeues it.
-        event = Event.REPORT if self.tasks[task_id].open_questions else Event.REQUEUE
-        self.fire(task_id, event, lambda t: lifecycle.requeue(t, self.now))
-        assert self.states[task_id] in ENDED or self.tasks[task_id].worker is None
+        before = self.tasks[task_id]
+        event = Event.REPORT if before.open_questions else Event.REQUEUE
+        if self.states[task_id] in ("working", "input_required"):
+            self.due[task_id] = None if delay_ms is None else self.now + delay_ms
+        due_at = self.due.get(task_id)
+        self.fire(
+            task_id, event, lambda t: lifecycle.requeue(t, self.now, error=error, due_at=due_at)
+        )
+        after = self.tasks[task_id]
+        if after is not before:
+            assert after.worker is None
+            assert after.due_at == due_at
+            assert after.failures == before.failures + (error is not None)
+            assert after.error == (error or before.error)
+
+    @rule(task_id=task_ids, data=st.binary(max_size=3))
+    def record(self, task_id: str, data: bytes) -> None:
+        before = self.tasks[task_id]
+        self.fire(task_id, Event.REPORT, lambda t: lifecycle.record(t, self.now, data))
+        after = self.tasks[task_id]
+        assert after is before or after == before.with_changes(
+            version=after.version, recorded=before.recorded + 1
+        )
+
+    @rule(task_id=task_ids, back_ms=st.sampled_from([0, 1]))
+    def sleep(self, task_id: str, back_ms: int) -> None:
+        """Sleep, and let a worker come at the end of the sleep, or just before."""
+        self.requeue(task_id, 1_000, None)
+        if (due_at := self.due.get(task_id)) is not None:
+            self.now = max(self.now, due_at - back_ms)
+        self.start(task_id, "w2")
 
     @rule(task_id=task_ids, outcome=strategies.results())
     def complete(self, task_id: str, outcome: Outcome) -> None:
@@ -228,8 +278,13 @@ class ModelMachine(RuleBasedStateMachine):
     @rule(task_id=task_ids, outcome=strategies.results())
     def a_lost_worker_writes_nothing(self, task_id: str, outcome: Outcome) -> None:
         task = self.tasks[task_id]
-        with pytest.raises(StaleFence):
-            lifecycle.complete(task, self.now, outcome, fence=task.fence - 1)
+        for write in (
+            lambda: lifecycle.complete(task, self.now, outcome, fence=task.fence - 1),
+            lambda: lifecycle.record(task, self.now, b"{}", fence=task.fence - 1),
+            lambda: lifecycle.requeue(task, self.now, due_at=self.now, fence=task.fence - 1),
+        ):
+            with pytest.raises(StaleFence):
+                write()
 
     # --- what must always hold ---------------------------------------------------------------
 
@@ -253,6 +308,11 @@ class ModelMachine(RuleBasedStateMachine):
             assert bool(task.open_questions) == (self.states[task_id] == "input_required")
 
     @invariant()
+    def every_record_is_counted(self) -> None:
+        for task_id, task in self.tasks.items():
+            assert task.recorded == len(self.records.get(task_id, ()))
+
+    @invariant()
     def the_named_invariants_hold(self) -> None:
         history: History = self.history
         assert violations(history, LIFECYCLES) == []
@@ -265,6 +325,8 @@ BUGS = [
     planted_bugs.a_report_moves_an_ended_task,
     planted_bugs.another_request_is_asked_under_a_used_key,
     planted_bugs.a_purge_deletes_live_work,
+    planted_bugs.a_task_starts_before_it_is_due,
+    planted_bugs.a_lost_worker_records_a_step,
     # The model has neither lists nor waiters: see test_stores.py and test_dialects.py.
 ]
 
@@ -273,8 +335,8 @@ BUGS = [
 def test_a_planted_bug_is_detected(
     bug: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("ask", "fire"):
+    for name in ("ask", "fire", "record", "start"):
         monkeypatch.setattr(lifecycle, name, getattr(lifecycle, name))  # restored afterwards
     bug()
-    with pytest.raises((AssertionError, pytest.fail.Exception)):
+    with pytest.raises((AssertionError, pytest.fail.Exception, IllegalTransition)):
         run_state_machine_as_test(ModelMachine, settings=PLANTED)

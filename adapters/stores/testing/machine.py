@@ -64,6 +64,7 @@ _submits = st.builds(
     _calls,
     st.integers(0, 3),
     ttl_ms=st.none() | st.integers(0, 50),
+    due_at=st.none() | _times,
 )
 _caps = st.just(Caps()) | st.builds(
     Caps, st.integers(1, 2), st.integers(1, 4), st.integers(1, 3), st.integers(1, 5)
@@ -71,9 +72,10 @@ _caps = st.just(Caps()) | st.builds(
 
 _ANYTIME: Final = ["report", "report twice", "cancel", "expire", "complete"]
 # Listed by hand, with weights that cover more: stores do not check the lifecycle.
+_RELEASES: Final = ["requeue", "sleep", "retry"]
 _MOVES: Final = {
     State.SUBMITTED: [*_ANYTIME, *["start"] * 4],
-    State.WORKING: [*_ANYTIME, "record", "requeue", "sleep", *["ask"] * 4],
+    State.WORKING: [*_ANYTIME, "record", *_RELEASES, *["ask"] * 4],
     State.INPUT_REQUIRED: [*_ANYTIME, "ask", "answer", "answer", "requeue"],
     State.COMPLETED: ["purge"],
     State.FAILED: ["purge"],
@@ -103,6 +105,9 @@ def _moved(task: Task, move: str, now: int, worker: str) -> tuple[Task, list[Ent
             step = lifecycle.requeue(task, now, lost=True)
         case "sleep":
             step = lifecycle.requeue(task, now, due_at=2 * now, until=2 * now)
+        case "retry":
+            error, due_at = f"error at {now}", now + 10
+            step = lifecycle.requeue(task, now, error=error, message="again", due_at=due_at)
         case "record":
             step = lifecycle.record(task, now, b"\x00result")
         case "ask":
@@ -163,6 +168,9 @@ class StoreMachine(RuleBasedStateMachine):
     ) -> None:
         """Every run uses a task and sessions: Hypothesis leaves out some rules in each run."""
         self.create(step, Caps())
+        for move in ("start", "record", data.draw(st.sampled_from(_RELEASES), "release"), "start"):
+            task = self.model.tasks[step.task.id]
+            self.both("commit", *_moved(task, move, 1, worker), task.version)
         self.follow_and_move(data, 10, worker, 5, race)
         self.keep_sessions(sessions, 3)
         self.end_sessions(None, 2, 1)

@@ -410,7 +410,7 @@ class Conversation:
 
     async def _catch_up(self, task_id: str) -> None:
         with suppress(NotFound):
-            await self._following.follow(task_id)
+            await retry_store_errors(lambda: self._following.follow(task_id))
 
     # --- plain calls -------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from functools import partial
@@ -33,7 +34,7 @@ from taskmachine.statemachine import (
     Task,
     lifecycle,
 )
-from tests.adapters.memory_service import HOUR, Clock, call
+from tests.adapters.memory_service import HOUR, MINUTE, Clock, call
 
 FORM = form("Name?", {"type": "object", "properties": {"name": {"type": "string"}}})
 ADA = {"name": Reply(b'{"action":"accept","content":{"name":"Ada"}}')}
@@ -731,6 +732,35 @@ async def test_a_task_is_tried_three_times() -> None:
         assert task.outcome is not None
         assert task.outcome.cause is Cause.WORKER_LOST
         assert [e for e in await events(runtime, task) if e == Event.REQUEUE] == ["requeue"] * 2
+
+
+@pytest.mark.parametrize("asleep", [1, 300])
+async def test_the_number_of_reads_does_not_depend_on_how_many_tasks_sleep(asleep: int) -> None:
+    tools = Tools()
+    reads: Counter[str] = Counter()
+
+    class CountingStore(MemoryStore):
+        def __getattribute__(self, name: str) -> Any:
+            if name in ("load", "queued", "due", "history", "overdue"):
+                reads[name] += 1
+            return super().__getattribute__(name)
+
+    @tools.task()
+    async def sleeps(ctx: Context) -> str:
+        await ctx.sleep("nap", minutes=5)
+        return "awake"
+
+    async with started(tools, store=CountingStore(b"s" * 32)) as (world, runtime):
+        tasks = [await world.create(runtime, "sleeps") for _ in range(asleep)]
+        await asyncio.sleep(30)
+        assert all(task.due_at for task in await runtime.service.store.browse(None, asleep))
+        reads.clear()
+        await asyncio.sleep(60)
+        assert reads == {"due": 240, "queued": 12, "overdue": 120}
+        world.clock.now += 5 * MINUTE
+        async with asyncio.timeout(1):
+            for task in tasks:
+                assert (await runtime.service.collect("alice", task.id)).state == "completed"
 
 
 async def test_worker_that_lost_its_lease_registers_under_a_new_id() -> None:

@@ -238,6 +238,26 @@ async def test_an_answer_to_a_question_is_not_lost_when_the_store_fails_for_a_wh
         assert (await runtime.service.collect("alice", task.id, 5)).state == "completed"
 
 
+async def test_a_new_task_is_followed_although_the_store_fails_for_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with a_line("2025-11-25") as (line, runtime):
+        await line.conversation.listen()
+        get, was_read = runtime.service.get, asyncio.Event()
+        failures = [StoreError("no disk")] * 2
+
+        async def unsteady(owner: str, task_id: str) -> Task:
+            if failures:
+                raise failures.pop()
+            was_read.set()
+            return await get(owner, task_id)
+
+        monkeypatch.setattr(runtime.service, "get", unsteady)
+        await line.create("hang", {})
+        async with asyncio.timeout(5):
+            await was_read.wait()
+
+
 async def test_a_late_answer_to_a_question_does_no_harm() -> None:
     async with a_line("2025-11-25") as (line, _):
         task_id = await line.create("greet", {})

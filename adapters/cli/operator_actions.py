@@ -15,6 +15,7 @@ import attrs
 
 from taskmachine.adapters.runtime import processes
 from taskmachine.adapters.runtime.maintenance import BATCH, sweep
+from taskmachine.adapters.runtime.reruns import rerun
 from taskmachine.adapters.runtime.runtime import new_id, system_clock
 from taskmachine.adapters.runtime.service import TaskService
 from taskmachine.adapters.stores import (
@@ -26,6 +27,7 @@ from taskmachine.adapters.stores import (
     open_store,
     without_password,
 )
+from taskmachine.protocol.errors import InvalidParams
 from taskmachine.protocol.operations import Cancel
 from taskmachine.protocol.sealing import Position, Sealer
 from taskmachine.statemachine import (
@@ -53,6 +55,7 @@ __all__ = [
     "migrate",
     "newest",
     "purge",
+    "run_again",
 ]
 
 REASON: Final = "The task was cancelled by an operator."
@@ -179,6 +182,15 @@ async def cancel(store: Store, beginning: str, reason: str = REASON) -> Task:
     if not steps:
         raise Refused(f"task '{task.id}' has ended already: it is {after.state}")
     return after
+
+
+async def run_again(store: Store, beginning: str, *, keep_steps: bool) -> Task:
+    """Create a task for the call of an ended one; a server on the store runs it."""
+    task = await find(store, beginning)
+    try:
+        return await rerun(await _service(store), task, keep_steps=keep_steps)
+    except InvalidParams as error:
+        raise Refused(error.reason) from None
 
 
 async def purge(store: Store, *, all_ended: bool = False) -> int:

@@ -49,6 +49,14 @@ def add_to(commands: Any, console: _Console) -> None:
         metavar="TEXT",
         help="status message that the client receives",
     )
+    again = _on_task(
+        tasks, "rerun", "run the call of an ended task again, as a new task", _rerun, console
+    )
+    again.add_argument(
+        "--keep-steps",
+        action="store_true",
+        help="continue with its recorded steps and answers instead of from the start",
+    )
     purging = _on_tasks(tasks, "purge", "delete ended tasks whose TTL has expired", _purge, console)
     purging.add_argument("--all-ended", action="store_true", help="delete all ended tasks")
 
@@ -179,6 +187,16 @@ async def _cancel(options: argparse.Namespace, console: _Console) -> int:
         sys.stdout.write(as_json(task_document(task)))
     else:
         print(f"Task {printable(task.id)} is {task.state}.")
+    return 0
+
+
+async def _rerun(options: argparse.Namespace, console: _Console) -> int:
+    async with _store(options) as store:
+        task = await operators.run_again(store, options.task_id, keep_steps=options.keep_steps)
+    if options.json:
+        sys.stdout.write(as_json(task_document(task)))
+    else:
+        print(f"Task {printable(task.id)} runs task {printable(str(task.rerun_of))} again.")
     return 0
 
 

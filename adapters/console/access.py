@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import attrs
 
+from taskmachine.adapters.runtime.reruns import rerun
 from taskmachine.adapters.runtime.service import TaskService
 from taskmachine.adapters.transports.connection.lookups import Lookups
 from taskmachine.protocol.operations import Answer, Cancel
@@ -58,6 +59,10 @@ class TaskAccess:
             task.owner, Cancel(task.id, "The task was cancelled in the console.")
         )
         return bool(steps)
+
+    async def rerun(self, task_id: str, *, keep_steps: bool) -> Task:
+        """Run the call of an ended task again, as a new task of the same owner."""
+        return await rerun(self.service, await self.find(task_id), keep_steps=keep_steps)
 
     async def answer(self, task_id: str, key: str, reply: Reply) -> bool:
         """Answer a question; return False if it is not open any more."""

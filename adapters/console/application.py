@@ -111,6 +111,7 @@ class Console:
                 Route("/tasks/{id}/events", self._signed_in(self._task_events), methods=get),
                 Route("/tasks/{id}/answer", self._form_action(self._answer), methods=post),
                 Route("/tasks/{id}/cancel", self._form_action(self._cancel), methods=post),
+                Route("/tasks/{id}/rerun", self._form_action(self._rerun), methods=post),
                 Route("/logout", self._form_action(self._log_out), methods=post),
                 Route("/login", self._log_in, methods=["GET", "POST"]),
                 Route("/static/{name}", self._file, methods=get),
@@ -278,6 +279,15 @@ class Console:
         await signed_in.access.cancel(signed_in.task_id)
         return signed_in.back
 
+    async def _rerun(self, signed_in: "_SignedIn", form: _Form) -> ASGIApp:
+        try:
+            task = await signed_in.access.rerun(
+                signed_in.task_id, keep_steps=_one(form, "steps") == "keep"
+            )
+        except InvalidParams:
+            return signed_in.back  # it has not ended
+        return signed_in.to_task(task.id)
+
     async def _answer(self, signed_in: "_SignedIn", form: _Form) -> ASGIApp:
         task = await signed_in.access.find(signed_in.task_id)
         key = _one(form, "key")
@@ -326,7 +336,10 @@ class _SignedIn:
 
     @property
     def back(self) -> Response:
-        return RedirectResponse(f"{self.base}/tasks/{quote(self.task_id, safe='')}", 303)
+        return self.to_task(self.task_id)
+
+    def to_task(self, task_id: str) -> Response:
+        return RedirectResponse(f"{self.base}/tasks/{quote(task_id, safe='')}", 303)
 
 
 def _error_page(error: Exception) -> _ErrorPage | None:

@@ -33,6 +33,8 @@ def task_document(task: Task) -> JSONObject:
         "worker": task.worker,
         "losses": task.losses,
         "failures": task.failures,
+        "rerunOf": task.rerun_of,
+        "toolVersion": task.tool_version,
         "lastError": task.error,
         "dueAt": None if task.due_at is None else _iso(task.due_at),
         "recordedCount": task.recorded,

@@ -114,6 +114,8 @@ def print_task(console: Console, task: Task, now: int, entries: Sequence[Entry] 
         rows.append(("worker", task.worker))
     if task.losses:
         rows.append(("lost workers", str(task.losses)))
+    if task.rerun_of is not None:
+        rows.append(("rerun of", task.rerun_of))
     if task.failures:
         rows.append(("failed attempts", str(task.failures)))
     if task.error is not None:

@@ -178,14 +178,14 @@ class Claim:
         def requeue(task: Task, now: int) -> Sequence[Step]:
             due_at = now + round(again.after_s * 1_000)
             failed = f"Attempt {task.failures + 1} of {attempts} failed"
-            reason = f": {again.message}" if again.message else ""
+            reason = f": {again.message[: limit - 200]}" if again.message else ""
             message = f"{failed}{reason}; the next one begins at {encode_timestamp(due_at)}."
             return (
                 lifecycle.requeue(
                     task,
                     now,
                     error=again.error[:limit],
-                    message=message[:limit],
+                    message=message,
                     due_at=due_at,
                     until=times.to_work(task, due_at),
                     note=failed,

@@ -31,7 +31,9 @@ READS: Final = ("load", "queued", "due", "held", "orphans", "overdue", "history"
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.sleeping", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.benchmarks.sleeping", description=__doc__
+    )
     parser.add_argument("--tasks", type=int, default=100_000)
     parser.add_argument("--seconds", type=float, default=180)
     parser.add_argument("--postgresql", action="store_true")
@@ -86,9 +88,10 @@ async def write(store: Store, tasks: int, first: int, seconds: float) -> None:
 
     async def put(number: int) -> None:
         due_at = first + round(number * seconds * 1_000 / tasks)
-        call = Call("tools/call", "sleeper", encode_json({"due_at": due_at}))
+        arguments = encode_json({"due_at": due_at})
+        call = Call("tools/call", "sleeper", arguments, not_before=due_at)
         now = system_clock()
-        step = lifecycle.submit(new_id(), "alice", call, now, ttl_ms=86_400_000, due_at=due_at)
+        step = lifecycle.submit(new_id(), "alice", call, now, ttl_ms=86_400_000)
         await store.adopt(step.task, [step.entry])
 
     for start in range(0, tasks, AT_ONCE):

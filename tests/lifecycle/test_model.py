@@ -132,9 +132,9 @@ class ModelMachine(RuleBasedStateMachine):
     )
     def submit(self, token: str | int | None, delay_ms: int | None = None) -> str:
         task_id = f"task-{len(self.tasks)}"
-        call = Call("tools/call", "tool", progress_token=token)
         due_at = self.due[task_id] = None if delay_ms is None else self.now + delay_ms
-        step = lifecycle.submit(task_id, "alice", call, self.now, ttl_ms=60_000, due_at=due_at)
+        call = Call("tools/call", "tool", progress_token=token, not_before=due_at)
+        step = lifecycle.submit(task_id, "alice", call, self.now, ttl_ms=60_000)
         self.tasks[task_id] = Task(task_id, "alice", call, self.now, self.now, 60_000)
         self.store(task_id, MOVES["new"]["submit"], step)
         self.history.append(Created(self.now, "alice", task_id))
@@ -278,11 +278,12 @@ class ModelMachine(RuleBasedStateMachine):
     @rule(task_id=task_ids, outcome=strategies.results())
     def a_lost_worker_writes_nothing(self, task_id: str, outcome: Outcome) -> None:
         task = self.tasks[task_id]
-        for write in (
+        writes: list[Callable[[], lifecycle.Step]] = [
             lambda: lifecycle.complete(task, self.now, outcome, fence=task.fence - 1),
             lambda: lifecycle.record(task, self.now, b"{}", fence=task.fence - 1),
             lambda: lifecycle.requeue(task, self.now, due_at=self.now, fence=task.fence - 1),
-        ):
+        ]
+        for write in writes:
             with pytest.raises(StaleFence):
                 write()
 

@@ -251,6 +251,22 @@ def test_a_cancelled_task_says_why(ids: dict[str, str], run: Run) -> None:
     assert not any(question["isOpen"] for question in cancelled["questions"])
 
 
+def test_an_ended_task_is_run_again_as_a_new_one(ids: dict[str, str], run: Run) -> None:
+    arguments = ("tasks", "rerun", ids["convert"], "--store", "sqlite:tasks.db")
+    said = run(*arguments)
+    again = run_json(run, *arguments, "--keep-steps")
+    assert (again["state"], again["rerunOf"]) == ("submitted", ids["convert"])
+    [new] = everything("sqlite:tasks.db").keys() - {*ids.values(), again["taskId"]}
+    assert said == f"Task {new} runs task {ids['convert']} again.\n"
+    shown = run("tasks", "show", new, "--store", "sqlite:tasks.db")
+    assert re.search(rf"rerun of +{ids['convert']}\n", shown)
+    live = run("tasks", "rerun", ids["deploy"], "--store", "sqlite:tasks.db", code=1)
+    assert live == (
+        f"taskmachine: error: task '{ids['deploy']}' has not ended: cancel it before it is run"
+        " again\n"
+    )
+
+
 def test_purge_all_ended_deletes_only_ended_tasks(ids: dict[str, str], run: Run) -> None:
     assert run("tasks", "purge", "--store", "sqlite:tasks.db") == "0 tasks deleted.\n"
     arguments = ("tasks", "purge", "--all-ended", "--store", "sqlite:tasks.db")
@@ -524,7 +540,7 @@ def test_operator_commands_print_the_output_of_the_page(ids: dict[str, str], run
         assert program == "taskmachine"
         assert comparable(run(*arguments)) == comparable(output), command
     said = {tuple(shlex.split(command)[1:3]) for command, _ in shown}
-    tasks = {("tasks", verb) for verb in ("list", "show", "history", "cancel", "purge")}
+    tasks = {("tasks", verb) for verb in ("list", "show", "history", "cancel", "rerun", "purge")}
     assert said == tasks | {("store", verb) for verb in ("check", "backup", "migrate")}
 
 
@@ -532,4 +548,5 @@ def comparable(text: str) -> list[str]:
     """Remove what differs from run to run: times and sizes, and the space around them."""
     text = re.sub(r"\d{4}-\d\d-\d\d[ T][\d:.]+( UTC|Z)?", "TIME", text)
     text = re.sub(r"\b\d+([smhd]\b| bytes)|(?<=^schema    version )\d+", "SOME", text, flags=re.M)
+    text = re.sub(r"(?<=^Task )\S{32}(?= runs)", "ID", text, flags=re.M)
     return [" ".join(line.split()) for line in text.splitlines()]

@@ -14,7 +14,7 @@ from tests.adapters.console.console_server import (
 )
 from tests.adapters.memory_service import FORM, run
 
-ACTIONS = ("answer", "cancel")
+ACTIONS = ("answer", "cancel", "rerun")
 
 
 async def unchanged(there: ConsoleServer, task: Task) -> bool:
@@ -83,6 +83,10 @@ def test_admin_can_see_and_cancel_tasks_of_every_owner() -> None:
             assert (await admin.send(f"/tasks/{task.id}/cancel")).status_code == 303
             after = await there.service.get(ALICE, task.id)
             assert after.state is State.CANCELLED
+            again = await admin.send(f"/tasks/{task.id}/rerun", steps="drop")
+            new = await there.service.get(ALICE, again.headers["location"].rpartition("/")[2])
+            assert (new.rerun_of, new.owner) == (task.id, ALICE)
+            assert task.id in (await admin.get(f"/tasks/{new.id}")).text
             assert (await admin.get("/tasks/nobodys")).status_code == 404
             assert (await admin.get(f"/tasks/{'x' * 300}")).status_code == 404
 

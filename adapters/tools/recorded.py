@@ -61,10 +61,11 @@ class Recorder:
 
         `StepError` too if there is none and no room for one.
         """
-        async with self._lock:
-            if self._found is None:
-                records = map(decode_json, await self._work.recorded())
-                self._found = {record["key"]: record for record in records}
+        if self._found is None:
+            async with self._lock:
+                if self._found is None:
+                    records = map(decode_json, await self._work.recorded())
+                    self._found = {record["key"]: record for record in records}
         record = self._found.get(key)
         if record is None:
             is_near = len(self._found) + len(self._used) > MAX_RECORDS

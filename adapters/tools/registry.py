@@ -222,13 +222,12 @@ class Tools(Mapping[str, Tool]):
         often a task is tried again after an exception of `retry_on` that is not one of
         `give_up_on`, after the pause of `backoff`.  `version`: of several versions, the one
         registered last gets new calls; a task continues with the version under which it began, or
-        with one that `accepts` it.  `immediate`: an
-        immediate response for the model when a call becomes a task.  `first`: questions that are
-        asked before the task exists, where the wire supports it; the function asks the same under
-        the same keys and gets the stored answers.  `parks`: the function ends where it asks and
-        runs again with the answers, instead of waiting.  `schema`: shown instead of the schema
-        derived from the annotations, by which arguments are still checked.  `ConfigurationError` if
-        the function cannot be a tool.
+        with one that `accepts` it.  `immediate`: an immediate response for the model when a call
+        becomes a task.  `first`: questions that are asked before the task exists, where the wire
+        supports it; the function asks the same under the same keys and gets the stored answers.
+        `parks`: the function ends where it asks and runs again with the answers, instead of
+        waiting.  `schema`: shown instead of the schema derived from the annotations, by which
+        arguments are still checked.  `ConfigurationError` if the function cannot be a tool.
         """
         if callable(name):
             self.add(name, **options)

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tests.benchmarks import core, runtime
+from tests.benchmarks import core, recorded_steps, runtime
 from tests.oracle import REPOSITORY
 
 
@@ -32,6 +32,13 @@ def test_the_runtime_benchmark_prints_every_figure(capsys: pytest.CaptureFixture
         "SQLite, one caller: provide_input",
     ):
         assert what in output
+
+
+def test_the_benchmark_of_recorded_steps_prints_its_figure(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    recorded_steps.main(["--quick"])
+    assert "SQLite, 32 tasks: recorded step" in capsys.readouterr().out
 
 
 @pytest.mark.slow

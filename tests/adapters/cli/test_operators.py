@@ -259,7 +259,7 @@ def test_an_ended_task_is_run_again_as_a_new_one(ids: dict[str, str], run: Run) 
     [new] = everything("sqlite:tasks.db").keys() - {*ids.values(), again["taskId"]}
     assert said == f"Task {new} runs task {ids['convert']} again.\n"
     shown = run("tasks", "show", new, "--store", "sqlite:tasks.db")
-    assert re.search(rf"rerun of +{ids['convert']}\n", shown)
+    assert re.search(rf"rerun of +{ids['convert']}\s", shown)
     live = run("tasks", "rerun", ids["deploy"], "--store", "sqlite:tasks.db", code=1)
     assert live == (
         f"taskmachine: error: task '{ids['deploy']}' has not ended: cancel it before it is run"

@@ -31,7 +31,9 @@ READS: Final = ("load", "queued", "due", "held", "orphans", "overdue", "history"
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.sleeping", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.benchmarks.sleeping", description=__doc__
+    )
     parser.add_argument("--tasks", type=int, default=100_000)
     parser.add_argument("--seconds", type=float, default=180)
     parser.add_argument("--postgresql", action="store_true")

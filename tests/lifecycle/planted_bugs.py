@@ -12,6 +12,7 @@ from typing import Any, Final
 import attrs
 from hypothesis import HealthCheck, Phase, settings
 
+from taskmachine.adapters.engines.local import LocalEngine
 from taskmachine.adapters.stores.memory import MemoryStore
 from taskmachine.adapters.stores.postgresql.store import PostgreSQLStore
 from taskmachine.adapters.stores.sqlite.store import SQLiteStore
@@ -220,6 +221,17 @@ def a_task_starts_before_it_is_due() -> None:
     setattr(lifecycle, "start", start_at_once)  # noqa: B010
 
 
+def an_engine_runs_tasks_before_they_are_due() -> None:
+    """Neither the engine nor the lifecycle looks at the time."""
+    a_task_starts_before_it_is_due()
+    dispatch: Any = LocalEngine.dispatch
+
+    def dispatch_at_once(self: LocalEngine, task: Task) -> None:
+        dispatch(self, attrs.evolve(task, due_at=None))
+
+    setattr(LocalEngine, "dispatch", dispatch_at_once)  # noqa: B010
+
+
 def a_lost_worker_records_a_step() -> None:
     """Ignore the fence of a record."""
     record = lifecycle.record
@@ -295,6 +307,7 @@ PROCESS_BUGS: Final[dict[str, Callable[[], None]]] = {
         a_stale_report_is_stored_after_the_end,
         a_waiter_is_not_woken,
         a_chosen_ttl_deletes_live_work,
+        a_requeue_loses_the_recorded_steps,
     )
 } | {
     bug.__name__: bug
@@ -302,5 +315,6 @@ PROCESS_BUGS: Final[dict[str, Callable[[], None]]] = {
         progress_is_notified_after_the_end,
         another_request_is_asked_under_a_used_key,
         a_list_shows_tasks_of_all_owners,
+        an_engine_runs_tasks_before_they_are_due,
     )
 }

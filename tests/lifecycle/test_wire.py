@@ -51,7 +51,9 @@ SERVER_FAULTS: Final = (
 
 WIRES: Final = st.sampled_from((OLD, NEW))
 TTLS: Final = st.sampled_from((None, 1, 3_600_000))
-FIRSTS: Final = st.sampled_from(("nothing", "report", "ask", "race result", "race progress"))
+FIRSTS: Final = st.sampled_from(
+    ("nothing", "report", "ask", "sleep", "retry", "race result", "race progress")
+)
 PICK: Final = st.integers(0, 5)
 WHO: Final = st.integers(0, 2)
 HTTP_CLIENT: Final = st.integers(0, 1)
@@ -100,6 +102,10 @@ class WireMachine(RuleBasedStateMachine):
         """Return the tasks whose tools obey orders."""
         return [model for model in self.models() if model.is_live and not model.is_parked]
 
+    def rested(self) -> list[TaskModel]:
+        """Return the tasks that can end a run and begin another one."""
+        return [model for model in self.busy() if not (model.unanswered or model.is_stubborn)]
+
     def asked(self) -> list[TaskModel]:
         """Return the tasks that have asked, those with open questions first."""
         asked = (model for model in self.models() if model.groups)
@@ -135,6 +141,8 @@ class WireMachine(RuleBasedStateMachine):
                 self.run.report_progress(model)
             elif first.startswith("race "):
                 self.run.race(model, first.removeprefix("race "))
+            elif first in ("sleep", "retry"):
+                self.run.run_again(model, first)
             elif first == "ask":
                 self.run.ask(model, 1, park=False)
                 self.run.ask_something_else(model)
@@ -188,6 +196,11 @@ class WireMachine(RuleBasedStateMachine):
         if stubborn and not model.is_stubborn:
             model.is_stubborn = True
             self.run.instruct(model, do="ignore cancellation")
+
+    @precondition(_some(rested))
+    @rule(pick=PICK, how=st.sampled_from(("sleep", "retry")))
+    def run_again(self, pick: int, how: str) -> None:
+        self.run.run_again(_of(self.rested(), pick), how)
 
     # --- questions ---------------------------------------------------------------------------
 
@@ -356,6 +369,8 @@ DETECTED_BY: Final = {
     "a_stale_report_is_stored_after_the_end": "terminal_states_are_sticky",
     "progress_is_notified_after_the_end": "progress_halts",
     "another_request_is_asked_under_a_used_key": "a_key_names_one_request_for_life",
+    "a_requeue_loses_the_recorded_steps": "a_recorded_step_is_run_to_an_acknowledged_end_once",
+    "an_engine_runs_tasks_before_they_are_due": "no_task_starts_before_it_is_due",
     "a_list_shows_tasks_of_all_owners": "no_caller_sees_a_foreign_task",
     "a_waiter_is_not_woken": "every_call_is_answered|every_open_channel_receives_the_end",
     # The first request that misses the task may be a subscription.

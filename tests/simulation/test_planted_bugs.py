@@ -1,28 +1,15 @@
 """Bugs of retries, recorded steps and sleeps: the seeds of the first lane find each of them."""
 
 from collections.abc import Callable
-from typing import Any
 
-import attrs
 import pytest
 
 from taskmachine.adapters.engines.local import LocalEngine
 from taskmachine.adapters.stores.memory import MemoryStore
-from taskmachine.statemachine import Task, lifecycle
+from taskmachine.statemachine import lifecycle
 from tests.lifecycle import planted_bugs
 from tests.simulation.test_simulation import SEEDS
 from tests.simulation.world import simulate
-
-
-def an_engine_runs_tasks_before_they_are_due() -> None:
-    """Neither the engine nor the lifecycle looks at the time."""
-    planted_bugs.a_task_starts_before_it_is_due()
-    dispatch: Any = LocalEngine.dispatch
-
-    def dispatch_at_once(self: LocalEngine, task: Task) -> None:
-        dispatch(self, attrs.evolve(task, due_at=None))
-
-    setattr(LocalEngine, "dispatch", dispatch_at_once)  # noqa: B010
 
 
 def a_requeue_loses_the_recorded_steps() -> None:
@@ -30,7 +17,10 @@ def a_requeue_loses_the_recorded_steps() -> None:
 
 
 BUGS: list[tuple[Callable[[], None], str]] = [
-    (an_engine_runs_tasks_before_they_are_due, "no_task_starts_before_it_is_due"),
+    (
+        planted_bugs.an_engine_runs_tasks_before_they_are_due,
+        "no_task_starts_before_it_is_due",
+    ),
     (
         a_requeue_loses_the_recorded_steps,
         "a_recorded_step_is_run_to_an_acknowledged_end_once",

@@ -153,6 +153,8 @@ class TaskModel:
     answers: dict[str, str] = attrs.field(factory=dict)
     """The first answer to each question key."""
     answered_at: dict[str, int] = attrs.field(factory=dict)
+    steps: dict[str, str | None] = attrs.field(factory=dict)
+    """The recorded result of each step."""
     ends: list[End] = attrs.field(factory=list)
     is_stubborn: bool = False
 

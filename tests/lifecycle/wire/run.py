@@ -24,7 +24,7 @@ from tests.lifecycle.wire.record import (
 )
 from tests.lifecycle.wire.servers import NAMES, Servers
 from tests.lifecycle.wire.stdio_client import STDIO, StdioClient
-from tests.lifecycle.wire.tool_control import BOUND_S, ToolRun
+from tests.lifecycle.wire.tool_control import BOUND_S, REST_S, ToolRun
 
 __all__ = ["Client", "Run"]
 
@@ -215,6 +215,35 @@ class Run:
         )
         if model.is_live and (tool_run.count("gone") or tool_run.has_ended):
             self.report(f"the server stopped the tool of {model.name}, which is live")
+
+    def run_again(self, model: TaskModel, how: str) -> None:
+        """Let the tool record a step and sleep or be retried; the step is not called again."""
+        key, control = f"s{len(model.steps)}", self.tool_control
+        first, runs = self.tool_run(model.name), len(control.runs(model.name))
+        first.order(do="step", key=key)
+        first.order(do=how, key=key)
+        if not control.until(lambda: len(control.runs(model.name)) > runs):
+            self.report(f"{model.name} did not run again: {first.events}")
+            return
+        second = self.tool_run(model.name)
+        [rested] = [said["at"] for said in first.events if said["event"] == "resting"]
+        if second.events[0]["at"] - rested < REST_S:
+            self.report(f"no_task_starts_before_it_is_due: {model.name} ran again at once")
+        if how == "sleep":
+            second.order(do=how, key=key)
+            control.until(lambda: second.count("woke"))
+        model.steps[key] = self._result(first, key)
+        for key, result in model.steps.items():
+            second.order(do="step", key=key)
+            control.until(partial(self._result, second, key))
+            if second.count("called") or self._result(second, key) != result:
+                name = "a_recorded_step_is_run_to_an_acknowledged_end_once"
+                self.report(f"{name}: '{key}' of {model.name}: {second.events}")
+
+    def _result(self, tool_run: ToolRun, key: str) -> str | None:
+        found = (said["result"] for said in tool_run.events if said.get("key") == key
+                 and said["event"] == "stepped")  # fmt: skip
+        return next(found, None)
 
     # --- questions ---------------------------------------------------------------------------
 

@@ -7,10 +7,13 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
-__all__ = ["BOUND_S", "ToolControl", "ToolRun"]
+__all__ = ["BOUND_S", "REST_S", "ToolControl", "ToolRun"]
 
 BOUND_S: Final = 20.0
 """Bound on every wait; generous, as the machine may be busy."""
+
+REST_S: Final = 0.2
+"""How long a tool sleeps, or waits for a retry."""
 
 JSON = dict[str, Any]
 

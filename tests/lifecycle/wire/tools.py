@@ -8,6 +8,8 @@ import asyncio
 import contextlib
 import json
 import os
+import secrets
+import time
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -16,10 +18,12 @@ from taskmachine.adapters.tools.context import Context
 from taskmachine.adapters.tools.errors import Gone
 from taskmachine.adapters.tools.questions import Answer, Request, form
 from taskmachine.adapters.tools.registry import CallError, ToolError, Tools
+from taskmachine.adapters.tools.retries import Retry
 from taskmachine.protocol.jsonvalue import JSONObject
 from taskmachine.statemachine import KeyReused
 from tests.lifecycle.planted_bugs import PROCESS_BUGS
 from tests.lifecycle.wire.late_database import delay_answers
+from tests.lifecycle.wire.tool_control import REST_S
 
 __all__ = ["TOOLS"]
 
@@ -39,7 +43,7 @@ def question(name: str, key: str) -> Request[Answer[JSONObject]]:
     return form(f"{name}/{key}", _ANSWER)
 
 
-@TOOLS.task()
+@TOOLS.task(retries=1_000, retry_on=Retry)
 async def controlled(name: str, ctx: Context) -> str:
     """Obey the orders of the test."""
     return await _obey(name, ctx)
@@ -72,7 +76,7 @@ async def _obey(name: str, ctx: Context) -> str:
     reader, writer = await asyncio.open_connection(host, int(port))
     tool_run = _Run(name, ctx, writer)
     try:
-        tool_run.send(event="started", name=name, task_id=ctx.task_id)
+        tool_run.send(event="started", name=name, task_id=ctx.task_id, at=time.time())
         while True:
             try:
                 line = await reader.readline()
@@ -122,12 +126,26 @@ class _Run:
             case {"do": "ask something else", "key": key}:
                 asking = asyncio.create_task(self._ask_something_else(key))
                 self._asking.add(asking)
+            case {"do": "step", "key": key}:
+                result = await self._ctx.step(key, self._called, key)
+                self.send(event="stepped", key=key, result=result)
+            case {"do": "sleep", "key": key}:
+                self.send(event="resting", at=time.time())
+                await self._ctx.sleep(f"after {key}", REST_S)
+                self.send(event="woke")
+            case {"do": "retry"}:
+                self.send(event="resting", at=time.time())
+                raise Retry(after=REST_S, reason=f"{self._name} is tried again")
             case {"do": "ignore cancellation"}:
                 self.is_stubborn = True
                 self.send(event="done")
             case {"do": "end", "how": how, "text": text}:
                 return lambda: _end(how, text)
         return None
+
+    async def _called(self, key: str) -> str:
+        self.send(event="called", key=key)
+        return secrets.token_hex(4)
 
     async def _reported(self, reporting: Any) -> None:
         try:

@@ -297,7 +297,7 @@ def a_key_asks_two_things(evidence: Evidence) -> None:
 def a_recorded_step_is_called_again(evidence: Evidence) -> None:
     for number, run in enumerate((RUN, "run-2")):
         for what in ("called", "recorded"):
-            evidence.log_lines.append(LogLine("t1", run, NAME, what, 3_000 + number, "a"))  # type: ignore[arg-type]
+            evidence.log_lines.append(LogLine("t1", run, NAME, what, 3_000 + number, "a"))
 
 
 def it_wakes_too_early(evidence: Evidence) -> None:

@@ -47,6 +47,7 @@ from taskmachine.statemachine import (
     Cause,
     IllegalTransition,
     KeyReused,
+    NotDue,
     Outcome,
     Question,
     Reply,
@@ -289,12 +290,18 @@ class DialectMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.live())
     @rule(
         data=st.data(),
-        act=st.sampled_from(["ask", "ask", "ask", "report", "end", "stop", "requeue"]),
+        act=st.sampled_from(
+            ["ask", "ask", "ask", "report", "end", "stop", "requeue", "record", "retry"]
+        ),
     )
     def work(self, data: st.DataObject, act: str) -> None:
         task = self.server.tasks[data.draw(st.sampled_from(self.live()))]
         if task.state == "submitted":
             now = self.server.now
+            if (task.due_at or 0) > now:
+                with pytest.raises(NotDue):
+                    lifecycle.start(task, now, worker="w")
+                return
             task = self.server.move(task.id, lambda t: lifecycle.start(t, now, worker="w"))
         for _ in range(2 if act == "ask" else 1):
             with contextlib.suppress(IllegalTransition, KeyReused):
@@ -302,7 +309,9 @@ class DialectMachine(RuleBasedStateMachine):
         self.collect()
 
     @precondition(lambda self: len(self.live()) < len(self.server.tasks))
-    @rule(data=st.data(), act=st.sampled_from(["ask", "report", "end", "requeue"]))
+    @rule(
+        data=st.data(), act=st.sampled_from(["ask", "report", "end", "requeue", "record", "retry"])
+    )
     def work_too_late(self, data: st.DataObject, act: str) -> None:
         """Let a worker move a task that has ended."""
         ended = sorted(self.server.tasks.keys() - self.live())
@@ -338,6 +347,16 @@ class DialectMachine(RuleBasedStateMachine):
 
     def _requeue(self, data: st.DataObject, task: Task) -> Act:
         return lambda task: lifecycle.requeue(task, self.server.now)
+
+    def _record(self, data: st.DataObject, task: Task) -> Act:
+        return lambda task: lifecycle.record(task, self.server.now, b"{}")
+
+    def _retry(self, data: st.DataObject, task: Task) -> Act:
+        due_at = self.server.now + data.draw(st.sampled_from([0, 500, 5_000]))
+        message = "Attempt 1 of 2 failed."
+        return lambda task: lifecycle.requeue(
+            task, self.server.now, error="boom", message=message, due_at=due_at
+        )
 
     # --- rules: reads --------------------------------------------------------------------
 

@@ -189,6 +189,20 @@ def test_a_task_does_not_start_before_its_time() -> None:
     assert lifecycle.start(asleep, 3000, worker="w2").task.due_at is None
 
 
+def test_a_failed_attempt_leaves_its_error_a_message_and_a_time() -> None:
+    step = lifecycle.requeue(working(), 1500, error="boom", message="again soon", due_at=3000)
+    task = step.task
+    assert (task.failures, task.error, task.message, task.due_at) == (1, "boom", "again soon", 3000)
+    again = lifecycle.requeue(lifecycle.start(task, 3000, worker="w2").task, 3500).task
+    assert (again.failures, again.error, again.due_at) == (1, "boom", None)
+
+
+def test_a_record_is_in_the_history_and_invisible() -> None:
+    step = lifecycle.record(working(), 1500, b"{}", fence=1)
+    assert (step.entry.event, step.entry.data) == (Event.REPORT, b"{}")
+    assert (step.task.recorded, step.task.updated_at) == (1, working().updated_at)
+
+
 def test_the_first_answer_wins_and_unknown_keys_are_ignored() -> None:
     half = lifecycle.answer(waiting(NAME, CITY), 2000, {"name": Reply(b"1")})
     assert half is not None

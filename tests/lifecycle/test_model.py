@@ -278,11 +278,11 @@ class ModelMachine(RuleBasedStateMachine):
     @rule(task_id=task_ids, outcome=strategies.results())
     def a_lost_worker_writes_nothing(self, task_id: str, outcome: Outcome) -> None:
         task = self.tasks[task_id]
-        writes: list[Callable[[], lifecycle.Step]] = [
+        writes: tuple[Callable[[], object], ...] = (
             lambda: lifecycle.complete(task, self.now, outcome, fence=task.fence - 1),
             lambda: lifecycle.record(task, self.now, b"{}", fence=task.fence - 1),
             lambda: lifecycle.requeue(task, self.now, due_at=self.now, fence=task.fence - 1),
-        ]
+        )
         for write in writes:
             with pytest.raises(StaleFence):
                 write()

@@ -71,8 +71,8 @@ _caps = st.just(Caps()) | st.builds(
 )
 
 _ANYTIME: Final = ["report", "report twice", "cancel", "expire", "complete"]
-# Listed by hand, with weights that cover more: stores do not check the lifecycle.
 _RELEASES: Final = ["requeue", "sleep", "retry"]
+# Listed by hand, with weights that cover more: stores do not check the lifecycle.
 _MOVES: Final = {
     State.SUBMITTED: [*_ANYTIME, *["start"] * 4],
     State.WORKING: [*_ANYTIME, "record", *_RELEASES, *["ask"] * 4],

@@ -226,7 +226,7 @@ class Run:
             self.report(f"{model.name} did not run again: {first.events}")
             return
         second = self.tool_run(model.name)
-        [rested] = [said["at"] for said in first.events if said["event"] == "resting"]
+        [*_, rested] = [said["at"] for said in first.events if said["event"] == "resting"]
         if second.events[0]["at"] - rested < REST_S:
             self.report(f"no_task_starts_before_it_is_due: {model.name} ran again at once")
         if how == "sleep":

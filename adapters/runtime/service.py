@@ -197,7 +197,9 @@ class TaskService:
         if reservation is not None:
             steps.append(self.start(new, steps[-1].entry.at, reservation.worker))
             new = steps[-1].task
-        entries = [step.entry for step in steps]
+        entries = []
+        for step in steps:
+            entries.append(step.entry)
         stored: Task | None = None
         try:
             try:

@@ -100,7 +100,8 @@ def adopt(batch: Batch, change: Change) -> None:
         batch.execute(sql.INSERT, (*call, task.version, *columns, change.record, change.lines))
     except IntegrityError:
         raise Conflict(f"task {task.id} exists already, or its key is in use") from None
-    _add_steps(batch, change)
+    if change.steps:
+        _add_steps(batch, change)
     batch.count(task.owner, columns[0], 1)
 
 
@@ -112,7 +113,8 @@ def commit(batch: Batch, change: Change, expected: int) -> None:
         _, deadline, _, holder, _ = columns  # the others follow from state and `due_at`
         facts = (task.version, change.record, change.lines, task.id, expected, deadline, holder)
         if batch.execute(sql.REWRITE, facts).rowcount:
-            _add_steps(batch, change)
+            if change.steps:
+                _add_steps(batch, change)
             return
     stored = batch.execute(sql.STORED, (task.id,)).fetchone()
     if stored is None or stored[1] != expected:
@@ -125,7 +127,8 @@ def commit(batch: Batch, change: Change, expected: int) -> None:
         batch.count(task.owner, -before[0], -1)
         return
     batch.execute(sql.MOVE, (*columns, task.version, change.record, change.lines, row_id))
-    _add_steps(batch, change)
+    if change.steps:
+        _add_steps(batch, change)
     if columns[0] != before[0]:
         batch.count(task.owner, columns[0] - before[0], 0)
 

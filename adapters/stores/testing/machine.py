@@ -56,6 +56,7 @@ _calls = st.builds(
     answers=st.frozensets(st.sampled_from(["elicitation", "sampling"])),
     key=st.sampled_from([None, "k1"]),
     trace=st.just(("00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01", "")),
+    not_before=st.none() | _times,
 )
 _submits = st.builds(
     lifecycle.submit,
@@ -64,7 +65,6 @@ _submits = st.builds(
     _calls,
     st.integers(0, 3),
     ttl_ms=st.none() | st.integers(0, 50),
-    due_at=st.none() | _times,
 )
 _caps = st.just(Caps()) | st.builds(
     Caps, st.integers(1, 2), st.integers(1, 4), st.integers(1, 3), st.integers(1, 5)

@@ -13,6 +13,7 @@ or because it parked, it gets the stored answer, so no person is asked twice.
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, overload
 
 from taskmachine.adapters.tools.questions import (
@@ -65,12 +66,15 @@ class Context:
         run_in_thread: "RunInThread",
     ) -> None:
         self._work = work
-        self._recorder = Recorder(work)
         self._run_in_thread = run_in_thread
         self._caller = caller
         self._lifespan = lifespan
         self._cleanups: list[Cleanup] = []
         self._is_cancelled = False
+
+    @cached_property
+    def _recorder(self) -> Recorder:
+        return Recorder(self._work)
 
     @property
     def task_id(self) -> str | None:

@@ -23,17 +23,15 @@ class FairQueue:
     def __init__(self) -> None:
         self._by_owner: dict[str, list[tuple[int, int, str]]] = {}
         self._turns: deque[str] = deque()
-        self._waiting: set[str] = set()
+        self.waiting: set[str] = set()
+        """The ids of the queued tasks."""
         self._numbers = count()
-
-    def __len__(self) -> int:
-        return len(self._waiting)
 
     def push(self, task_id: str, owner: str, priority: Priority) -> None:
         """Add a task unless it is already queued."""
-        if task_id in self._waiting:
+        if task_id in self.waiting:
             return
-        self._waiting.add(task_id)
+        self.waiting.add(task_id)
         if owner not in self._by_owner:
             self._by_owner[owner] = []
             self._turns.append(owner)
@@ -50,7 +48,7 @@ class FairQueue:
         self._turns.remove(owner)
         tasks = self._by_owner[owner]
         _, _, task_id = heappop(tasks)
-        self._waiting.remove(task_id)
+        self.waiting.remove(task_id)
         if tasks:
             self._turns.append(owner)
         else:

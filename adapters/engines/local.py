@@ -82,7 +82,7 @@ class LocalEngine:
 
     async def wake(self) -> float:
         """Find tasks that have become due: the one read costs the same for any number asleep."""
-        if len(self._queue) < MOST_QUEUED:
+        if len(self._queue.waiting) < MOST_QUEUED:
             self._dispatch_all(await self._service.store.due(self._service.clock(), MOST_QUEUED))
         return WAKE_S
 
@@ -95,7 +95,10 @@ class LocalEngine:
                 self.dispatch(task)
 
     def _run_queued(self) -> None:
-        while self._worker.has_room and (found := self._queue.pop(self._worker.has_room_for)):
+        while self._queue.waiting and self._worker.has_room:
+            found = self._queue.pop(self._worker.has_room_for)
+            if found is None:
+                return
             task_id, owner = found
             self._worker.begin(task_id, owner, partial(self._claim, task_id))
 

@@ -13,7 +13,6 @@ from typing import Final
 
 import attrs
 
-from taskmachine.adapters.engines.shares import Shares
 from taskmachine.adapters.runtime.claims import Claim, claim, give_back
 from taskmachine.adapters.runtime.observer import RunEnd
 from taskmachine.adapters.runtime.service import Reservation, TaskService
@@ -39,6 +38,13 @@ from taskmachine.statemachine import (
 __all__ = ["BEAT_S", "MOST_QUEUED", "POLL_S", "WAKE_S", "TaskWorker"]
 
 log: Final = logging.getLogger("taskmachine")
+
+FAIR: Final = 3
+"""An owner may start a tool while it holds less than this many times the free places.
+
+One owner gets at most three quarters of the places (all of up to three places); every owner more
+makes the parts smaller.  An owner that holds none may always take a free one.
+"""
 
 GRACE_S: Final = 5.0
 """How long running tools may continue at shutdown."""
@@ -88,7 +94,7 @@ class TaskWorker:
         self._worker = new_worker()
         self._concurrency = service.limits.concurrency
         self._running: dict[asyncio.Task[None], _Place] = {}
-        self._shares = Shares()
+        self._held: dict[str, int] = {}
         self._runs: dict[asyncio.Task[None], _TaskRun] = {}
         self._abandoned = 0
         self._is_closing = False
@@ -100,12 +106,13 @@ class TaskWorker:
 
     def has_room_for(self, owner: str) -> bool:
         """Return True if one more tool of this owner may run."""
-        return self._shares.may_take(owner, self._free)
+        return self._held.get(owner, 0) < FAIR * self._free
 
     @property
     def owners_without_room(self) -> list[str]:
         """The owners of running tools that may not run one more."""
-        return self._shares.full(self._free)
+        most = FAIR * self._free
+        return [owner for owner, held in self._held.items() if held >= most]
 
     def has(self, task_id: str) -> bool:
         """Return True if the tool of this task runs or is about to run here."""
@@ -115,7 +122,7 @@ class TaskWorker:
         """Run the tool of a task once `take` has claimed it."""
         running = asyncio.create_task(self._run(take), name=f"task {task_id}")
         self._running[running] = _Place(task_id, owner)
-        self._shares.take(owner)
+        self._held[owner] = self._held.get(owner, 0) + 1
         running.add_done_callback(self._end)
 
     def reserve(self, task: Task) -> Reservation:
@@ -189,7 +196,9 @@ class TaskWorker:
         place = self._running.pop(running, None)
         if place is None:
             return  # `_stop` has replaced it
-        self._shares.release(place.owner)
+        self._held[place.owner] -= 1
+        if not self._held[place.owner]:
+            del self._held[place.owner]
         if not running.cancelled() and (error := running.exception()) is not None:
             log.error("task %s: its tool run failed", place.task_id, exc_info=error)
         self._on_room()
@@ -208,7 +217,7 @@ class TaskWorker:
         running = asyncio.current_task()
         assert running is not None, "tool runs are asyncio tasks"
         try:
-            tool = self._tool_of(held.task)
+            tool = self._tools.of_version(str(held.task.call.name), held.task.tool_version)
             caller = self._service.caller(held.task)
         except ConfigurationError as error:
             log.error("task %s cannot run: %s", held.task.id, error)
@@ -243,16 +252,6 @@ class TaskWorker:
             await _until_written(partial(held.settle, outcome))
         if tool_run.is_gone:
             await tool_run.clean_up(self._stop_timeout_s)
-
-    def _tool_of(self, task: Task) -> Tool:
-        name, version = str(task.call.name), task.tool_version
-        tool = self._tools.of_version(name, version)
-        if tool is None:
-            raise ConfigurationError(
-                f"the task began under version '{version}' of the tool, and the worker has version"
-                f" '{self._tools[name].version}'"
-            )
-        return tool
 
     def _stop(
         self,

@@ -253,10 +253,18 @@ class Tools(Mapping[str, Tool]):
             raise ConfigurationError(f"a tool '{tool.name}' is already registered{of}")
         self._tools[tool.name] = self._versions[tool.name, tool.version] = tool
 
-    def of_version(self, name: str, version: str | None) -> Tool | None:
-        """Return the tool that continues tasks of this version; None if there is none."""
+    def of_version(self, name: str, version: str | None) -> Tool:
+        """Return the tool that continues tasks of this version; None stands for any version.
+
+        `ConfigurationError` if there is none.
+        """
         tool = self._versions.get((name, version or "")) or self[name]
-        return tool if version in (None, tool.version, *tool.accepts) else None
+        if version in (None, tool.version) or version in tool.accepts:
+            return tool
+        raise ConfigurationError(
+            f"the task began under version '{version}' of the tool, and the worker has version"
+            f" '{tool.version}'"
+        )
 
     def __getitem__(self, name: str) -> Tool:
         return self._tools[name]

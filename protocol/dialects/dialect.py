@@ -31,9 +31,8 @@ __all__ = [
     "TaskSupport",
     "answerable_kinds",
     "capabilities_for",
-    "idempotency_key",
     "kind_of",
-    "not_before",
+    "read_wishes",
     "wishes_of",
 ]
 
@@ -145,21 +144,14 @@ class Dialect:
         return ErrorResponse(id, Error(INTERNAL_ERROR, "Internal error"))
 
 
-def idempotency_key(request: Request) -> str | None:
-    """Return the idempotency key of a request, or None."""
-    key = (request.params.get("_meta") or {}).get(IDEMPOTENCY_KEY)
+def read_wishes(request: Request) -> tuple[str | None, int | None]:
+    """Return the idempotency key of a call, and the time before which it should not start."""
+    meta = request.params.get("_meta") or {}
+    key, time = meta.get(IDEMPOTENCY_KEY), meta.get(NOT_BEFORE)
     if key is not None and (not isinstance(key, str) or not 0 < len(key) <= 256):
         raise InvalidParams(f"params._meta['{IDEMPOTENCY_KEY}'] must be 1 to 256 characters")
-    return key
-
-
-def not_before(request: Request) -> int | None:
-    """Return the time before which the requestor does not want its task to start, or None."""
-    text = (request.params.get("_meta") or {}).get(NOT_BEFORE)
-    if text is None:
-        return None
     try:
-        return decode_timestamp(text)
+        return key, None if time is None else decode_timestamp(time)
     except (TypeError, ValueError, OverflowError):
         raise InvalidParams(
             f"params._meta['{NOT_BEFORE}'] must be a time such as 2026-07-28T12:00:00Z"
@@ -167,7 +159,7 @@ def not_before(request: Request) -> int | None:
 
 
 def wishes_of(call: Call) -> JSONObject:
-    """Return the members of `_meta` that `idempotency_key` and `not_before` read."""
+    """Return the members of `_meta` that `read_wishes` reads."""
     wishes: JSONObject = {} if call.key is None else {IDEMPOTENCY_KEY: call.key}
     if call.not_before is not None:
         wishes[NOT_BEFORE] = encode_timestamp(call.not_before)

@@ -144,6 +144,7 @@ CLAIMS: Final[dict[str, dict[str, list[str]]]] = {
             f"{_EXCERPTS}::test_a_tool_that_is_retried",
             f"{_EXCERPTS}::test_a_tool_that_records_steps",
             f"{_EXCERPTS}::test_a_tool_that_sleeps",
+            f"{_EXCERPTS}::test_a_tool_in_two_versions",
         ],
         "text": [_LIFESPAN, _EXAMPLES],
     },
@@ -160,7 +161,7 @@ CLAIMS: Final[dict[str, dict[str, list[str]]]] = {
         "text": [
             "tests/adapters/cli/test_operators.py::test_operator_commands_print_the_output_of_the_page"
         ]
-        * 7
+        * 8
     },
     "docs/reference/http.md": {
         "js": [f"{_EXCERPTS}::test_page_script_subscribes_to_the_served_path_and_event"],

@@ -177,6 +177,12 @@ def test_a_tool_that_sleeps() -> None:
     assert (text, took >= 3_600) == ("Remember: tea", True)
 
 
+def test_a_tool_in_two_versions() -> None:
+    tools = excerpt_of_tools("versions")
+    assert tools["order"].version == "2"
+    assert tools.of_version("order", "1").version == "1"
+
+
 def test_the_arguments_and_results_of_tools() -> None:
     @attrs.frozen
     class Guest:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from taskmachine.protocol.dialects.dialect import idempotency_key, not_before
+from taskmachine.protocol.dialects.dialect import read_wishes
 from taskmachine.protocol.dialects.erlmcp.messages import (
     ACTION_MEMBERS,
     DIALECT,
@@ -133,13 +133,14 @@ def _create(request: Request, params: CreateTask, offer: Offer) -> Create:
     # Every client of this dialect can answer questions by tasks/update.
     answers = frozenset({"elicitation/create"})
     arguments = encode_json(params.action.arguments or {})
+    key, not_before = read_wishes(request)
     call = Call(
         "tools/call",
         name,
         arguments,
         answers=answers,
-        key=idempotency_key(request),
-        not_before=not_before(request),
+        key=key,
+        not_before=not_before,
     )
     ttl_ms = None if params.options is None else params.options.ttl_ms
     return Create(call, ttl_ms, encode_json(metadata))

@@ -6,8 +6,7 @@ from typing import Any, Final
 from taskmachine.protocol.dialects.dialect import (
     Side,
     answerable_kinds,
-    idempotency_key,
-    not_before,
+    read_wishes,
 )
 from taskmachine.protocol.dialects.mcp_2025_11_25.messages import (
     DIALECT,
@@ -204,14 +203,15 @@ def _call(request: Request, name: str | None, arguments: JSONObject, session: Se
     if token is not None and (not isinstance(token, str | int) or isinstance(token, bool)):
         raise InvalidParams("params._meta.progressToken must be a string or an integer")
     answers = answerable_kinds(session.capabilities)
+    key, not_before = read_wishes(request)
     return Call(
         request.method,
         name,
         encode_json(arguments),
         token,
         answers,
-        idempotency_key(request),
-        not_before=not_before(request),
+        key,
+        not_before=not_before,
     )
 
 

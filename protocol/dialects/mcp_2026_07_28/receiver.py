@@ -7,9 +7,8 @@ import attrs
 
 from taskmachine.protocol.dialects.dialect import (
     answerable_kinds,
-    idempotency_key,
     kind_of,
-    not_before,
+    read_wishes,
 )
 from taskmachine.protocol.dialects.mcp_2026_07_28.headers import check_sent, mirrored_parameters
 from taskmachine.protocol.dialects.mcp_2026_07_28.messages import (
@@ -263,13 +262,14 @@ def _run_or_create(
     """Decide whether the call becomes a task, if the request declares the extension."""
     tool = offer.tool(params.name)
     arguments = encode_json(params.arguments or {})
+    key, not_before = read_wishes(request)
     call = Call(
         "tools/call",
         params.name,
         arguments,
         answers=answers,
-        key=idempotency_key(request),
-        not_before=not_before(request),
+        key=key,
+        not_before=not_before,
     )
     replies = _replies(params.inputResponses) if params.inputResponses else {}
     state = params.requestState

@@ -30,7 +30,7 @@ def script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     [
         ([""], set(COMMANDS)),
         (["ta"], {"table", "tasks"}),
-        (["tasks", ""], {"list", "show", "history", "cancel", "purge"}),
+        (["tasks", ""], {"list", "show", "history", "cancel", "rerun", "purge"}),
         (["tasks", "list", "--st"], {"--store", "--state"}),
         (["table", "--format", "m"], {"markdown", "mermaid"}),
         (["call", "http://h/mcp", "count", "--no"], {"--no-input"}),

@@ -51,7 +51,7 @@ class Greedy(LocalEngine):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._worker._shares.may_take = lambda owner, free: free > 0  # type: ignore[method-assign]
+        self._worker.has_room_for = lambda owner: self._worker.has_room  # type: ignore[method-assign]
 
 
 class Obstinate(LocalEngine):

@@ -750,7 +750,8 @@ async def test_the_number_of_reads_does_not_depend_on_how_many_tasks_sleep(aslee
         await ctx.sleep("nap", minutes=5)
         return "awake"
 
-    async with started(tools, store=CountingStore(b"s" * 32)) as (world, runtime):
+    limits = Limits(caps=Caps(live_of_owner=asleep), concurrency=asleep)
+    async with started(tools, limits, CountingStore(b"s" * 32)) as (world, runtime):
         tasks = [await world.create(runtime, "sleeps") for _ in range(asleep)]
         await asyncio.sleep(30)
         assert all(task.due_at for task in await runtime.service.store.browse(None, asleep))

@@ -46,8 +46,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Return one worker more than there are cores, since many tests wait for other processes."""
-    return (os.cpu_count() or 1) + 1
+    """Return two workers more than there are cores, since many tests wait for other processes."""
+    return (os.cpu_count() or 1) + 2
 
 
 class Lanes:

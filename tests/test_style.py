@@ -21,7 +21,8 @@ def test_style_and_types(command: str) -> None:
 
 def test_every_branch_of_the_pure_packages_is_tested(tmp_path: Path) -> None:
     """The tests of `statemachine` and `protocol` cover all their branches."""
-    data = {"COVERAGE_FILE": str(tmp_path / "coverage")}
+    # Few examples, the same in each run: the other tests of the lane look for mistakes.
+    data = {"COVERAGE_FILE": str(tmp_path / "coverage"), "HYPOTHESIS_PROFILE": "mutation"}
     with_io = ["test_wire.py", "test_stores.py", "test_cells.py", "wire"]
     tests = ["tests/protocol", "tests/lifecycle"]
     tests += [f"--ignore=tests/lifecycle/{name}" for name in with_io]

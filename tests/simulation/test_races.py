@@ -21,7 +21,7 @@ from taskmachine.statemachine import Call, Cause, Entry, Outcome, State, Task
 
 RACES: Final = 20_000
 WAITERS: Final = 1_000
-ORDERS: Final = 200
+ORDERS: Final = 60
 SEALER: Final = Sealer(bytes(32))
 RESULT: Final = Outcome.of_result(b"{}")
 

@@ -73,7 +73,7 @@ def test_a_file_imports_modules_beside_it(folder: Path) -> None:
         ("folder", "tools 'folder': the module has no Tools; it needs one: tools = taskmachine."),
         ("none.py", "tools 'none.py': the module has no Tools; it needs one: tools = taskmachine."),
         ("pair", "tools 'pair': the module has several Tools; add :first or :second"),
-        ("pair:third", "tools 'pair:third': module 'pair' has no attribute 'third'; add :first or "),
+        ("pair:third", "tools 'pair:third': module 'pair' has no attribute 'third'; add :first"),
         ("json:nope", "tools 'json:nope': module 'json' has no attribute 'nope'"),
         ("json:loads", "tools 'json:loads': must be of type Tools, not function"),
         ("calendar.py", "tools 'calendar.py': Python has another module 'calendar'; rename the "),

@@ -81,7 +81,7 @@ async def populate(server: Server, size: Size) -> TaskService:
     for number in range(WORKERS):
         await store.register_worker(Worker(f"worker {number}", "elsewhere", 1))
     copy = f"COPY {size.schema}.tasks ({_COLUMNS}) FROM STDIN (FORMAT binary)"
-    kinds = ["text", "text", "int8", "int8", "bool", "int8", "bool", "text", "bool", "bytea"]
+    kinds = ["text", "text", "int8", "int8", "bool", "int8", "int8", "text", "bool", "bytea"]
     with psycopg.connect(server.url(), autocommit=True) as connection:
         with connection.cursor() as cursor, cursor.copy(copy.encode()) as rows:
             rows.set_types(kinds)

@@ -17,7 +17,7 @@ from mcp.types import TaskMetadata
 from taskmachine.adapters.bridges.mcp1 import TaskmachineStore, enable_tasks
 from tests.adapters.bridges.mcp1.served import Served, said, text_of
 
-FEW, MANY, AT_A_TIME = 100, 10_000, 500
+FEW, MANY, AT_A_TIME = 100, 10_000, 200
 MANY_BUNDLED = 2_000  # filling it with more takes minutes
 
 

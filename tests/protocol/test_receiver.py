@@ -144,22 +144,22 @@ def test_a_request_can_ask_to_start_later_in_every_dialect() -> None:
         }
 
 
-@pytest.mark.parametrize("time", ["", "tomorrow", "2026-07-28", 1785232800000, {}])
-def test_a_time_that_is_none_is_refused(time: object) -> None:
-    for out in create_with({"taskmachine/not-before": time}):
+@pytest.mark.parametrize(
+    ("wish", "words", "value"),
+    [
+        *(("idempotency-key", "be 1 to 256 characters", key) for key in ("", "x" * 257, 7, {})),
+        *(
+            ("not-before", "be a time such as 2026-07-28T12:00:00Z", time)
+            for time in ("", "tomorrow", "2026-07-28", 1785232800000, {})
+        ),
+    ],
+)
+def test_a_wish_that_cannot_be_read_is_refused(wish: str, words: str, value: object) -> None:
+    for out in create_with({f"taskmachine/{wish}": value}):
         assert isinstance(out, Send)
         assert isinstance(out.message, ErrorResponse)
         assert out.message.error.code == -32602
-        assert "must be a time such as 2026-07-28T12:00:00Z" in out.message.error.message
-
-
-@pytest.mark.parametrize("key", ["", "x" * 257, 7, {}])
-def test_a_key_that_is_none_is_refused(key: object) -> None:
-    for out in create_with({"taskmachine/idempotency-key": key}):
-        assert isinstance(out, Send)
-        assert isinstance(out.message, ErrorResponse)
-        assert out.message.error.code == -32602
-        assert "must be 1 to 256 characters" in out.message.error.message
+        assert f"params._meta['taskmachine/{wish}'] must {words}" in out.message.error.message
 
 
 @covers("2025-11-25:model-immediate-response")

@@ -17,6 +17,7 @@ from taskmachine.adapters.runtime.runtime import Runtime, RuntimeConfig, Surroun
 from taskmachine.adapters.stores import Store, open_store
 from taskmachine.adapters.stores.memory import MemoryStore
 from taskmachine.adapters.tools.context import Context
+from taskmachine.adapters.tools.errors import Gone
 from taskmachine.adapters.tools.recorded import MAX_RECORDS
 from taskmachine.adapters.tools.registry import Tools
 from taskmachine.adapters.tools.retries import exponential
@@ -177,7 +178,7 @@ async def test_a_step_that_was_done_but_not_recorded_is_done_again_with_the_same
 
 async def test_a_worker_that_lost_its_task_records_nothing(world: World) -> None:
     tools = Tools()
-    late, begun = asyncio.Event(), asyncio.Event()
+    late, begun, refused = asyncio.Event(), asyncio.Event(), asyncio.Event()
     calls: list[int] = []
 
     @tools.task
@@ -194,7 +195,11 @@ async def test_a_worker_that_lost_its_task_records_nothing(world: World) -> None
                 return 1
             return 2
 
-        return await ctx.step("number", next_number)
+        try:
+            return await ctx.step("number", next_number)
+        except Gone:
+            refused.set()
+            raise
 
     async with world.process(tools) as first:
         task = await begin(first, "count")
@@ -203,7 +208,8 @@ async def test_a_worker_that_lost_its_task_records_nothing(world: World) -> None
         async with world.process(tools) as second:
             assert b'"result":2' in result_of(await ended(second, task))
             late.set()
-            await asyncio.sleep(0.05)
+            async with asyncio.timeout(10):
+                await refused.wait()
             history = await second.service.store.history(task.id)
     assert len([entry for entry in history if entry.data is not None]) == 1
 

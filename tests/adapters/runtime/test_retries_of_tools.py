@@ -133,6 +133,21 @@ def test_a_timeout_of_a_tool_is_not_retried() -> None:
     assert runs == [1]
 
 
+def play_beside_second(tools: Tools, order: list[str]) -> None:
+    """Start the tools `first` and `second` at the same time, with one place."""
+
+    @tools.task
+    async def second() -> None:
+        order.append("second")
+
+    async def scene(server: MemoryServer) -> None:
+        tasks = [await server.start(tool) for tool in ("first", "second")]
+        for task in tasks:
+            await task.result()
+
+    play(tools, scene, config=RuntimeConfig(limits=Limits(concurrency=1)))
+
+
 def test_retries_of_a_step_keep_the_place_of_the_tool() -> None:
     tools = Tools()
     order: list[str] = []
@@ -146,16 +161,7 @@ def test_retries_of_a_step_keep_the_place_of_the_tool() -> None:
 
         await ctx.step("a", retrying(fetch, retries=2, backoff=lambda failures: 60))
 
-    @tools.task
-    async def second() -> None:
-        order.append("second")
-
-    async def scene(server: MemoryServer) -> None:
-        tasks = [await server.start(tool) for tool in ("first", "second")]
-        for task in tasks:
-            await task.result()
-
-    play(tools, scene, config=RuntimeConfig(limits=Limits(concurrency=1)))
+    play_beside_second(tools, order)
     assert order == ["fetch", "fetch", "fetch", "second"]
 
 
@@ -169,16 +175,7 @@ def test_a_retry_of_a_tool_gives_up_its_place() -> None:
         if ctx.attempt == 1:
             raise OSError
 
-    @tools.task
-    async def second() -> None:
-        order.append("second")
-
-    async def scene(server: MemoryServer) -> None:
-        tasks = [await server.start(tool) for tool in ("first", "second")]
-        for task in tasks:
-            await task.result()
-
-    play(tools, scene, config=RuntimeConfig(limits=Limits(concurrency=1)))
+    play_beside_second(tools, order)
     assert order == ["first", "second", "first"]
 
 

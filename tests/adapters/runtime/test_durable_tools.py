@@ -17,7 +17,6 @@ from taskmachine.adapters.runtime.runtime import Runtime, RuntimeConfig, Surroun
 from taskmachine.adapters.stores import Store, open_store
 from taskmachine.adapters.stores.memory import MemoryStore
 from taskmachine.adapters.tools.context import Context
-from taskmachine.adapters.tools.errors import Gone
 from taskmachine.adapters.tools.recorded import MAX_RECORDS
 from taskmachine.adapters.tools.registry import Tools
 from taskmachine.adapters.tools.retries import exponential
@@ -178,7 +177,7 @@ async def test_a_step_that_was_done_but_not_recorded_is_done_again_with_the_same
 
 async def test_a_worker_that_lost_its_task_records_nothing(world: World) -> None:
     tools = Tools()
-    late, begun, refused = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    begun, again, late, over = (asyncio.Event() for _ in range(4))
     calls: list[int] = []
 
     @tools.task
@@ -193,23 +192,24 @@ async def test_a_worker_that_lost_its_task_records_nothing(world: World) -> None
                     except asyncio.CancelledError:
                         continue
                 return 1
+            again.set()
+            async with asyncio.timeout(10):
+                await over.wait()
             return 2
 
         try:
             return await ctx.step("number", next_number)
-        except Gone:
-            refused.set()
-            raise
+        finally:
+            over.set()
 
     async with world.process(tools) as first:
         task = await begin(first, "count")
         await begun.wait()
         world.lose_first()
         async with world.process(tools) as second:
+            await again.wait()
+            late.set()  # while the second worker runs the tool
             assert b'"result":2' in result_of(await ended(second, task))
-            late.set()
-            async with asyncio.timeout(10):
-                await refused.wait()
             history = await second.service.store.history(task.id)
     assert len([entry for entry in history if entry.data is not None]) == 1
 
